@@ -1,0 +1,226 @@
+"""Every dial, validated, and where its value comes from."""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    AnyHttpUrl,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from pruner.errors import ConfigError
+from pruner.schema import Grade
+
+__all__ = ["KEY_VARIABLES", "PREFIXES", "PrunerConfig", "Sources", "gather"]
+
+PREFIXES = ("openai", "local", "scripted")
+KEY_VARIABLES = {"openai": "OPENAI_API_KEY"}
+_SELECTION_DIALS = frozenset(
+    {"threshold", "keep_top_k", "min_score", "max_chunks", "token_cap", "fallback_top_n", "scoring"}
+)
+
+Sources = dict[str, str]
+
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not a bool")
+    return value
+
+
+def _level(value: Any) -> Any:
+    """Take a level by name in any case, as people write it in an environment variable."""
+    if isinstance(value, str) and value.strip().upper() in Grade.__members__:
+        return Grade[value.strip().upper()]
+    return _no_bool(value)
+
+
+def _known_prefix(value: Any) -> Any:
+    if isinstance(value, str):
+        prefix, colon, name = value.partition(":")
+        if prefix not in PREFIXES or not colon or not name:
+            raise ValueError(f"must be 'prefix:name' with one of the prefixes {', '.join(PREFIXES)}; got {value!r}")
+    return value
+
+
+def _http_url(value: str) -> str:
+    _URL.validate_python(value)
+    return value
+
+
+_URL = TypeAdapter(AnyHttpUrl)
+_Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0)]
+_Cap = Annotated[int, BeforeValidator(_no_bool), Field(ge=1)]
+
+
+class PrunerConfig(BaseModel):
+    """All dials of a pruner. Immutable; a wrong or unknown one raises `ConfigError` in one line.
+
+    The constructor reads nothing but its arguments; `PrunerConfig.load()` also reads environment and file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    model: Annotated[str, BeforeValidator(_known_prefix)] = Field(
+        default="openai:gpt-4o-mini", description="which LLM grades, as prefix:name"
+    )
+    base_url: Annotated[str, AfterValidator(_http_url)] | None = Field(
+        default=None, description="an OpenAI-compatible server instead of the vendor's own"
+    )
+    api_key: SecretStr | None = Field(default=None, description="key of the provider; not needed with a base_url")
+    timeout: Annotated[float, BeforeValidator(_no_bool), Field(gt=0)] = Field(
+        default=5.0, description="seconds for the whole grading, retries included (local models: 180)"
+    )
+    threshold: Annotated[float, BeforeValidator(_level), Field(ge=1, le=5)] = Field(
+        default=Grade.SUPPORTING, description="lowest level kept, 1..5 or its name"
+    )
+    keep_top_k: _Count = Field(default=2, description="the reranker's best few stay whatever their grade")
+    min_score: Annotated[float, BeforeValidator(_no_bool)] | None = Field(
+        default=None, description="drop chunks scored lower before grading, and on fallback; the first keep_top_k stay"
+    )
+    max_chunks: _Cap | None = Field(default=None, description="keep at most this many, on every path")
+    token_cap: _Cap | None = Field(default=None, description="keep at most this many tokens of text, on every path")
+    min_chunks: _Count = Field(default=0, description="no call for fewer chunks than this")
+    min_tokens: _Count = Field(default=0, description="no call when the chunks hold fewer tokens than this")
+    fallback_top_n: _Cap | None = Field(
+        default=None, description="on fallback keep this many instead of all; replaces threshold and keep_top_k there"
+    )
+    reasons: bool = Field(default=False, description="ask for a few words per grade (debugging; costs output tokens)")
+    prompt: str = Field(default="grade.v1", description="name of a shipped prompt, or path of a .jinja file")
+    instructions: str = Field(default="", description="hints about the domain, added to the prompt")
+    readout: Literal["json", "probe"] = Field(default="json", description="how grades are read (local models: probe)")
+    reply_format: Literal["pairs", "listed", "keyed"] = Field(
+        default="pairs", description="the JSON asked for by readout json"
+    )
+    scoring: Literal["grade", "expected"] = Field(
+        default="grade", description="judge by the written grade, or by the mean level from token probabilities"
+    )
+
+    @property
+    def prefix(self) -> str:
+        """The provider part of `model`."""
+        return self.model.partition(":")[0]
+
+    @property
+    def model_name(self) -> str:
+        """The provider's own name of the model."""
+        return self.model.partition(":")[2]
+
+    def with_dials(self, **dials: Any) -> Self:
+        """Return a copy with other selection dials; any other name is refused."""
+        if wrong := dials.keys() - _SELECTION_DIALS:
+            raise ConfigError(
+                f"{min(wrong)!r} is not a selection dial; use one of {', '.join(sorted(_SELECTION_DIALS))}"
+            )
+        return type(self)(**{**self.model_dump(exclude_unset=True), **dials}) if dials else self
+
+    def selection_dials(self) -> dict[str, Any]:
+        """The dials that `assemble()` goes by."""
+        return self.model_dump(include=set(_SELECTION_DIALS))
+
+    @classmethod
+    def load(cls, *, file: Path | None = None, **dials: Any) -> Self:
+        """Make a config from explicit dials, then the environment, then a TOML file, then defaults.
+
+        Args:
+            file: a TOML file with the dials; by default `pruner.toml`, else `[tool.pruner]` of `pyproject.toml`, in
+                the current folder.
+            dials: explicit values; they win.
+
+        Raises:
+            ConfigError: a value is wrong, whatever its source, or the file cannot be read.
+        """
+        return cls(**gather(file, **dials)[0])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_local(cls, data: Any) -> Any:
+        if isinstance(data, dict) and str(data.get("model", "")).startswith("local:"):
+            data = {"timeout": 180.0, "readout": "probe", **data}
+        if isinstance(data, dict) and data.get("readout") == "probe":
+            data = {"prompt": "probe.v1", **data}
+        return data
+
+    @model_validator(mode="after")
+    def _dials_agree(self) -> Self:
+        for name in ("fallback_top_n", "max_chunks"):
+            value = getattr(self, name)
+            if value is not None and value < self.keep_top_k:
+                raise ValueError(f"{name}={value} is below keep_top_k={self.keep_top_k}; raise it or lower keep_top_k")
+        if self.readout == "probe" and self.reasons:
+            raise ValueError("reasons=True needs readout='json': a probe is answered with one digit")
+        if self.readout == "probe" and self.prefix == "openai":
+            raise ValueError("readout='probe' needs a local: model")
+        return self
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_line(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            raise ConfigError(_explain(error)) from None
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(name, PrunerConfig.model_fields, 1)
+        return f"unknown dial {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{name}: {message}" if name else message
+
+
+def gather(file: Path | None = None, **dials: Any) -> tuple[dict[str, Any], Sources]:
+    """Collect dials from all sources, and say where each came from (`argument`, a variable or a file).
+
+    An empty variable counts as unset. The vendor's own key variable is used only for the vendor's own address: a key
+    is never sent to a `base_url` it was not meant for.
+    """
+    values, sources = _from_file(file)
+    for layer, origins in (_from_environment(), (dials, dict.fromkeys(dials, "argument"))):
+        values |= layer
+        sources |= origins
+    prefix = str(values.get("model", PrunerConfig.model_fields["model"].default)).partition(":")[0]
+    variable = KEY_VARIABLES.get(prefix, "")
+    if not values.get("api_key") and not values.get("base_url") and os.environ.get(variable):
+        values["api_key"], sources["api_key"] = os.environ[variable], variable
+    return values, sources
+
+
+def _from_environment() -> tuple[dict[str, Any], Sources]:
+    variables = {name: f"PRUNER_{name.upper()}" for name in PrunerConfig.model_fields}
+    found = {name: os.environ[v] for name, v in variables.items() if os.environ.get(v, "").strip()}
+    return dict(found), {name: variables[name] for name in found}
+
+
+def _from_file(file: Path | None) -> tuple[dict[str, Any], Sources]:
+    for path in [file] if file else [Path("pruner.toml"), Path("pyproject.toml")]:
+        if file or path.is_file():
+            table = _read_toml(path)
+            if path.name == "pyproject.toml":
+                table = table.get("tool", {}).get("pruner", {})
+            if table:
+                return dict(table), dict.fromkeys(table, str(path))
+    return {}, {}
+
+
+def _read_toml(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None

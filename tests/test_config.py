@@ -1,0 +1,174 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from pruner import ConfigError, Grade, Pruner, PrunerConfig
+from pruner.config import gather
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_defaults_are_those_of_the_readme() -> None:
+    config = PrunerConfig()
+    assert (config.threshold, config.keep_top_k, config.timeout) == (Grade.SUPPORTING, 2, 5.0)
+    assert (config.readout, config.reply_format, config.scoring) == ("json", "pairs", "grade")
+
+
+def test_a_local_model_gets_more_time_and_is_probed() -> None:
+    config = PrunerConfig(model="local:qwen2.5-coder-1.5b")
+    assert (config.timeout, config.readout, config.prompt) == (180.0, "probe", "probe.v1")
+
+
+def test_an_explicit_timeout_wins_over_that_of_a_local_model() -> None:
+    assert PrunerConfig(model="local:x", timeout=7).timeout == 7
+
+
+@pytest.mark.parametrize(
+    ("dials", "message"),
+    [
+        ({"treshold": 3}, "unknown dial 'treshold'; did you mean 'threshold'?"),
+        ({"zzz": 3}, "unknown dial 'zzz'"),
+        ({"threshold": 0}, "threshold: "),
+        ({"threshold": 6}, "threshold: "),
+        ({"threshold": True}, "threshold: must be a number, not a bool"),
+        ({"threshold": "GREAT"}, "threshold: "),
+        ({"threshold": float("nan")}, "threshold: "),
+        ({"keep_top_k": -1}, "keep_top_k: "),
+        ({"keep_top_k": 1.5}, "keep_top_k: "),
+        ({"timeout": 0}, "timeout: "),
+        ({"timeout": -1}, "timeout: "),
+        ({"timeout": float("inf")}, "timeout: "),
+        ({"model": "gpt-4o-mini"}, "model: must be 'prefix:name'"),
+        ({"model": "openia:gpt-4o-mini"}, "model: must be 'prefix:name'"),
+        ({"model": "openai:"}, "model: must be 'prefix:name'"),
+        ({"max_chunks": 0}, "max_chunks: "),
+        ({"max_chunks": 1}, "max_chunks=1 is below keep_top_k=2"),
+        ({"fallback_top_n": 1}, "fallback_top_n=1 is below keep_top_k=2"),
+        ({"token_cap": 0}, "token_cap: "),
+        ({"min_score": float("nan")}, "min_score: "),
+        ({"base_url": "nonsense"}, "base_url: "),
+        ({"base_url": "http://[bad"}, "base_url: "),
+        ({"base_url": "ftp://host/v1"}, "base_url: "),
+        ({"readout": "xml"}, "readout: "),
+        ({"reply_format": "csv"}, "reply_format: "),
+        ({"scoring": "mean"}, "scoring: "),
+        ({"model": "local:x", "reasons": True}, "reasons=True needs readout='json'"),
+        ({"readout": "probe"}, "readout='probe' needs a local: model"),
+    ],
+)
+def test_a_wrong_dial_is_named_in_one_line(dials: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        PrunerConfig(**dials)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["SUPPORTING", "supporting", " Supporting ", "3", 3, 3.0, Grade.SUPPORTING])
+def test_a_threshold_may_be_a_name_or_a_number(name: Any) -> None:
+    assert PrunerConfig(threshold=name).threshold == 3
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(Exception, match="frozen"):
+        PrunerConfig().threshold = 4
+
+
+def test_the_key_is_not_shown() -> None:
+    assert "s3cret" not in repr(PrunerConfig(api_key=SecretStr("s3cret")))
+
+
+def test_a_missing_key_names_the_variable_to_set() -> None:
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        Pruner(PrunerConfig())
+
+
+def test_the_constructor_does_not_read_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("PRUNER_THRESHOLD", "5")
+    assert PrunerConfig().api_key is None
+    assert PrunerConfig().threshold == 3
+
+
+def test_arguments_win_over_variables_and_these_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("pruner.toml").write_text("threshold = 2\nkeep_top_k = 7\nmax_chunks = 9\n", encoding="utf-8")
+    monkeypatch.setenv("PRUNER_KEEP_TOP_K", "6")
+    monkeypatch.setenv("PRUNER_MAX_CHUNKS", "8")
+    config = PrunerConfig.load(max_chunks=7)
+    assert (config.threshold, config.keep_top_k, config.max_chunks) == (2, 6, 7)
+
+
+def test_each_value_tells_where_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("pruner.toml").write_text("threshold = 2\n", encoding="utf-8")
+    monkeypatch.setenv("PRUNER_KEEP_TOP_K", "6")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert gather(timeout=3)[1] == {
+        "threshold": "pruner.toml",
+        "keep_top_k": "PRUNER_KEEP_TOP_K",
+        "timeout": "argument",
+        "api_key": "OPENAI_API_KEY",
+    }
+
+
+def test_the_table_of_pyproject_is_read() -> None:
+    Path("pyproject.toml").write_text("[tool.pruner]\nthreshold = 'ESSENTIAL'\n", encoding="utf-8")
+    assert PrunerConfig.load().threshold == 5
+
+
+def test_a_variable_may_hold_a_bool_and_an_empty_one_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRUNER_REASONS", "true")
+    monkeypatch.setenv("PRUNER_TIMEOUT", "")
+    assert PrunerConfig.load().reasons is True
+    assert PrunerConfig.load().timeout == 5.0
+
+
+def test_the_vendors_key_is_not_sent_to_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert PrunerConfig.load(base_url="http://127.0.0.1:1/v1").api_key is None
+
+
+def test_our_own_key_variable_is_sent_where_one_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRUNER_API_KEY", "k")
+    key = PrunerConfig.load(base_url="http://127.0.0.1:1/v1").api_key
+    assert key is not None
+    assert key.get_secret_value() == "k"
+
+
+def test_a_broken_file_is_named() -> None:
+    Path("pruner.toml").write_text("threshold = = 2", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"cannot read pruner\.toml"):
+        PrunerConfig.load()
+
+
+def test_a_named_file_must_exist() -> None:
+    with pytest.raises(ConfigError, match="cannot read nowhere"):
+        PrunerConfig.load(file=Path("nowhere.toml"))
+
+
+def test_an_unknown_dial_in_the_file_is_refused() -> None:
+    Path("pruner.toml").write_text("treshold = 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="did you mean 'threshold'"):
+        PrunerConfig.load()
+
+
+def test_dials_for_once_are_validated_and_leave_the_config_alone() -> None:
+    config = PrunerConfig(keep_top_k=1)
+    assert config.with_dials(threshold=5).keep_top_k == 1
+    assert config.threshold == 3
+    with pytest.raises(ConfigError, match="threshold"):
+        config.with_dials(threshold=9)
+
+
+def test_dials_that_select_nothing_are_refused_for_once() -> None:
+    with pytest.raises(ConfigError, match="'model' is not a selection dial"):
+        PrunerConfig().with_dials(model="openai:x")
+
+
+def test_the_example_environment_documents_every_dial() -> None:
+    example = (Path(__file__).parents[1] / ".env.example").read_text(encoding="utf-8")
+    assert all(f"PRUNER_{name.upper()}=" in example for name in PrunerConfig.model_fields)
