@@ -1,0 +1,66 @@
+"""From grades to kept chunks: the two dials, and what stands in for them when there are no grades."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pruner.schema import By, Candidate
+from pruner.stages import StageResult
+
+__all__ = ["FallbackTopN", "KeepAll", "Threshold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Keep what reaches the threshold, what is ungraded, and the reranker's first `keep_top_k`.
+
+    Attributes:
+        threshold: lowest level kept, in [1, 5].
+        keep_top_k: how many of the first candidates stay whatever their grade.
+        use_expected: judge by the expected grade where there is one, else by the written one.
+    """
+
+    threshold: float
+    keep_top_k: int
+    use_expected: bool = False
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Split by grade."""
+        judged = [replace(c, by=self._verdict(place, c)) for place, c in enumerate(candidates)]
+        dropped = {c.index: By.BELOW_THRESHOLD for c in judged if c.by is By.BELOW_THRESHOLD}
+        return StageResult([c for c in judged if c.index not in dropped], dropped)
+
+    def level(self, candidate: Candidate) -> float | None:
+        """The number that is held against the threshold; None when ungraded."""
+        if self.use_expected and candidate.expected is not None:
+            return candidate.expected
+        return candidate.grade
+
+    def _verdict(self, place: int, candidate: Candidate) -> By:
+        level = self.level(candidate)
+        if level is None:
+            return By.UNGRADED
+        if level >= self.threshold:
+            return By.GRADE
+        return By.KEEP_TOP_K if place < self.keep_top_k else By.BELOW_THRESHOLD
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackTopN:
+    """Keep the reranker's first n; stands in for the dials when the grading failed. None keeps all."""
+
+    n: int | None
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Split by place."""
+        n = len(candidates) if self.n is None else self.n
+        kept = [replace(c, by=By.FALLBACK) for c in candidates[:n]]
+        return StageResult(kept, {c.index: By.FALLBACK_TOP_N for c in candidates[n:]})
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAll:
+    """Keep everything; stands in for the dials when nobody was asked."""
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Mark all as kept without a grade."""
+        return StageResult([replace(c, by=By.SKIPPED) for c in candidates])
