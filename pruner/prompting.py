@@ -1,0 +1,169 @@
+"""From query and chunks to what the model reads. Chunk text goes only where the model takes it for data."""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, TemplateError
+from jinja2.environment import Template
+
+from pruner.config import PrunerConfig
+from pruner.errors import ConfigError
+from pruner.schema import Candidate, GradingRequest, ProbeRequest
+
+__all__ = ["PROMPTS", "Prompt", "build_request", "load_prompt", "prompt_names", "reply_schema"]
+
+# Installed, the prompts sit inside the package; in a checkout, beside it. Either or: `prompts` may be anyone's.
+_packaged = Path(__file__).parent / "prompts"
+PROMPTS = _packaged if _packaged.is_dir() else _packaged.parent.parent / "prompts"
+
+_BLOCKS = {"json": ("system", "user"), "probe": ("system", "opening", "chunk", "question", "alone")}
+_TOKENS_PER_GRADE = {"pairs": 12, "listed": 24, "keyed": 12}
+_TOKENS_PER_REASON = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt file, compiled.
+
+    Attributes:
+        name: the shipped name, or the file's name.
+        sha256: of the file's bytes; the trace records it.
+        readout: which readout its blocks are for.
+        source: the file's text.
+    """
+
+    name: str
+    sha256: str
+    readout: str
+    source: str
+    _template: Template
+
+    def block(self, name: str, **values: Any) -> str:
+        """Render one block; values are data and are not evaluated again."""
+        try:
+            return "".join(self._template.blocks[name](self._template.new_context(values)))
+        except TemplateError as error:
+            raise ConfigError(f"prompt {self.name!r}, block {name!r}: {error}") from None
+
+
+def prompt_names() -> list[str]:
+    """List the shipped prompts."""
+    return sorted(file.name.removesuffix(".jinja") for file in PROMPTS.glob("*.jinja"))
+
+
+def load_prompt(name: str) -> Prompt:
+    """Load a shipped prompt by name, or one's own by path.
+
+    Raises:
+        ConfigError: there is none, it cannot be read or compiled, or it lacks a block.
+    """
+    path = Path(name) if name.endswith(".jinja") else PROMPTS / f"{name}.jinja"
+    try:
+        raw = path.read_bytes()
+        environment = Environment(undefined=StrictUndefined, autoescape=False)
+        template = environment.from_string(raw.decode("utf-8"))
+    except OSError:
+        raise ConfigError(
+            f"no prompt {name!r}; use one of {', '.join(prompt_names())}, or a path to a .jinja file"
+        ) from None
+    except (UnicodeDecodeError, TemplateError) as error:
+        raise ConfigError(f"prompt {name!r} cannot be used: {error}") from None
+    readout = "json" if "user" in template.blocks else "probe"
+    if missing := set(_BLOCKS[readout]) - template.blocks.keys():
+        raise ConfigError(f"prompt {name!r} lacks the block {min(missing)!r}")
+    shown = path.name.removesuffix(".jinja")
+    return Prompt(shown, hashlib.sha256(raw).hexdigest(), readout, raw.decode("utf-8"), template)
+
+
+def build_request(
+    prompt: Prompt,
+    config: PrunerConfig,
+    query: str,
+    candidates: Sequence[Candidate],
+    history: Sequence[str] = (),
+    make_nonce: Callable[[int], str] = secrets.token_hex,
+) -> GradingRequest:
+    """Render one request over all candidates, labelled 1..n in the order given."""
+    chunks = [_shown(label, c) for label, c in enumerate(candidates, 1)]
+    values = {
+        "query": query,
+        "history": list(history),
+        "chunks": chunks,
+        "instructions": config.instructions,
+        "reply_format": config.reply_format,
+        "reasons": config.reasons,
+        "nonce": _fresh(make_nonce, [query, *history, *(part for chunk in chunks for part in _texts(chunk))]),
+    }
+    system = prompt.block("system", **values)
+    if prompt.readout == "probe":
+        return GradingRequest(system, "", len(chunks), max_output_tokens=1, logprobs=True, probe=_probe(prompt, values))
+    per_chunk = _TOKENS_PER_GRADE[config.reply_format] + (_TOKENS_PER_REASON if config.reasons else 0)
+    return GradingRequest(
+        system=system,
+        user=prompt.block("user", **values),
+        n=len(chunks),
+        schema=reply_schema(config.reply_format, len(chunks), reasons=config.reasons),
+        max_output_tokens=64 + per_chunk * len(chunks),
+        logprobs=config.scoring == "expected",
+    )
+
+
+def _probe(prompt: Prompt, values: dict[str, Any]) -> ProbeRequest:
+    def each(block: str) -> tuple[str, ...]:
+        return tuple(prompt.block(block, chunk=chunk, **values) for chunk in values["chunks"])
+
+    return ProbeRequest(prompt.block("opening", **values), each("chunk"), each("question"), each("alone"))
+
+
+def _shown(label: int, candidate: Candidate) -> dict[str, Any]:
+    chunk = candidate.chunk
+    return {
+        "label": label,
+        "text": candidate.text,
+        "title": _line(chunk.title or ""),
+        "date": _line(chunk.date or ""),
+        "heading": _line(" > ".join(chunk.heading_path)),
+    }
+
+
+def _texts(shown: dict[str, Any]) -> list[str]:
+    return [part for part in shown.values() if isinstance(part, str)]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _fresh(make_nonce: Callable[[int], str], texts: Sequence[str]) -> str:
+    """Draw a code that stands in none of the texts, so that none can forge a tag with it.
+
+    Short, as it costs tokens; longer after each collision, so that no text can hold them all.
+    """
+    everything = "\n".join(texts)
+    return next(nonce for size in count(3) if (nonce := make_nonce(size)) not in everything)
+
+
+def reply_schema(reply_format: str, n: int, *, reasons: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of a reply; the same for every n, but for `keyed`.
+
+    Only `enum`, never ranges; every key required; `additionalProperties` closed, as OpenAI's strict mode wants it.
+    """
+    level = {"type": "integer", "enum": [1, 2, 3, 4, 5]}
+    if reasons:
+        entry = _object({"id": {"type": "integer"}, "grade": level, "reason": {"type": "string"}})
+    elif reply_format == "keyed":
+        return _object({str(label): level for label in range(1, n + 1)})
+    elif reply_format == "listed":
+        entry = _object({"id": {"type": "integer"}, "grade": level})
+    else:
+        entry = {"type": "array", "items": {"type": "integer"}}
+    return _object({"grades": {"type": "array", "items": entry}})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
