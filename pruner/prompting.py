@@ -21,7 +21,7 @@ __all__ = ["PROMPTS", "Prompt", "build_request", "load_prompt", "prompt_names", 
 _packaged = Path(__file__).parent / "prompts"
 PROMPTS = _packaged if _packaged.is_dir() else _packaged.parent.parent / "prompts"
 
-_BLOCKS = {"json": ("system", "user"), "probe": ("system", "opening", "chunk", "question", "alone")}
+_BLOCKS = {"json": ("system", "user"), "probe": ("system", "opening", "chunk", "question")}
 _TOKENS_PER_GRADE = {"pairs": 12, "listed": 24, "keyed": 12}
 _TOKENS_PER_REASON = 40
 
@@ -117,7 +117,7 @@ def _probe(prompt: Prompt, values: dict[str, Any]) -> ProbeRequest:
     def each(block: str) -> tuple[str, ...]:
         return tuple(prompt.block(block, chunk=chunk, **values) for chunk in values["chunks"])
 
-    return ProbeRequest(prompt.block("opening", **values), each("chunk"), each("question"), each("alone"))
+    return ProbeRequest(prompt.block("opening", **values), each("chunk"), each("question"))
 
 
 def _shown(label: int, candidate: Candidate) -> dict[str, Any]:

@@ -129,14 +129,12 @@ class ProbeRequest:
     Attributes:
         opening: text before the first chunk.
         chunks: one rendered envelope per chunk.
-        questions: one question per chunk, asked after all chunks.
-        alone: one self-contained question per chunk, with the chunk in it.
+        questions: one question per chunk, each asked right after all chunks.
     """
 
     opening: str
     chunks: tuple[str, ...]
     questions: tuple[str, ...]
-    alone: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +168,7 @@ class RawGrading:
         text: the reply; tool arguments count as the reply.
         reasoning: text of a separate reasoning channel.
         finish: why it ended.
-        tokens: the reply's tokens with alternatives, where the vendor gives them; their texts join to `text`.
+        tokens: the reply's tokens with alternatives, where the vendor gives them; their texts joined hold `text`.
         levels: shape (n, 5), each row sums to 1.
         usage: of this one call.
     """

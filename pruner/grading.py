@@ -1,0 +1,136 @@
+"""The one LLM call: asked inside one deadline, retried where that can help, read into grades."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay
+from tenacity.wait import wait_base, wait_exponential_jitter
+
+from pruner.backends import Backend
+from pruner.errors import BackendError, GradingError, Reason, ReplyError
+from pruner.replies import GradeSheet, read_reply
+from pruner.schema import GradingRequest, RawGrading, Status, Usage
+
+__all__ = ["Answer", "ask"]
+
+_BACKOFF = wait_exponential_jitter(multiplier=0.2, max=2.0, jitter=0.2)
+_FLAT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of asking: grades, or the reason why there are none.
+
+    Attributes:
+        status: ok, partial or fallback.
+        reason: why it is not ok.
+        detail: of the fault, for the log; holds no text of query, chunk or reply.
+        sheet: the grades by label; None on fallback.
+        raw: the last reply, if one came.
+        usage: over all attempts.
+    """
+
+    status: Status
+    reason: Reason | None
+    detail: str
+    sheet: GradeSheet | None
+    raw: RawGrading | None
+    usage: Usage
+
+
+class _Attempts:
+    """Counts attempts and remembers how the last one ended; what a deadline interrupts is still to be reported."""
+
+    def __init__(self, backend: Backend, request: GradingRequest) -> None:
+        self._backend = backend
+        self._request = request
+        self.count = 0
+        self.error: BackendError | None = None
+        self.raw: RawGrading | None = None
+
+    async def __call__(self) -> RawGrading:
+        self.count += 1
+        try:
+            self.raw = await self._backend.grade(self._request)
+        except BackendError as error:
+            self.error = error
+            raise
+        return self.raw
+
+    @property
+    def usage(self) -> Usage:
+        return replace(self.raw.usage if self.raw else Usage(), calls=self.count)
+
+
+async def ask(backend: Backend, request: GradingRequest, deadline: float) -> Answer:
+    """Ask for grades until they are here, the deadline is, or asking again cannot help.
+
+    Args:
+        backend: whom to ask.
+        request: what to ask.
+        deadline: on the running loop's clock, seconds.
+
+    Returns:
+        Always an answer: provider, network and model faults become a fallback with a reason.
+
+    Raises:
+        asyncio.CancelledError: the caller was cancelled.
+    """
+    attempts = _Attempts(backend, request)
+    try:
+        sheet = _informative(read_reply(await _before(deadline, attempts), request.n), request)
+    except GradingError as error:
+        return Answer(Status.FALLBACK, error.reason, str(error), None, attempts.raw, attempts.usage)
+    missing = sheet.missing > 0
+    reason = Reason.MISSING_GRADES if missing else None
+    return Answer(Status.PARTIAL if missing else Status.OK, reason, "", sheet, attempts.raw, attempts.usage)
+
+
+async def _before(deadline: float, attempts: _Attempts) -> RawGrading:
+    left = deadline - asyncio.get_running_loop().time()
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(lambda error: isinstance(error, BackendError) and error.retryable),
+        wait=_WaitAsTold(),
+        stop=stop_before_delay(max(left, 0)),
+        reraise=True,
+    )
+    limit = asyncio.timeout_at(deadline)
+    try:
+        async with limit:
+            return await retrying(attempts)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise attempts.error or BackendError(Reason.TIMEOUT, "no answer before the deadline") from None
+
+
+class _WaitAsTold(wait_base):
+    """Wait as long as the provider asked for, else a growing time with jitter."""
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        error = retry_state.outcome.exception() if retry_state.outcome else None
+        told = error.retry_after if isinstance(error, BackendError) else None
+        return _BACKOFF(retry_state) if told is None else told
+
+
+def _informative(sheet: GradeSheet, request: GradingRequest) -> GradeSheet:
+    """Refuse a complete grading of four or more that puts everything on one middle level: it tells nothing apart.
+
+    All ESSENTIAL and all UNRELATED are real answers. Mean levels, where they were asked for, are flat within 0.05.
+    """
+    if request.n >= 4 and sheet.missing == 0 and _is_flat(sheet, by_mean=request.logprobs):
+        raise ReplyError(Reason.UNINFORMATIVE, "every chunk got the same middle grade")
+    return sheet
+
+
+def _is_flat(sheet: GradeSheet, *, by_mean: bool) -> bool:
+    means = [mean for mean in sheet.expected if mean is not None]
+    if by_mean and len(means) == len(sheet.grades):
+        return _spread(means) <= _FLAT and 1.5 <= means[0] < 4.5
+    grades = [grade for grade in sheet.grades if grade is not None]
+    return _spread(grades) == 0 and grades[0] in (2, 3, 4)
+
+
+def _spread(values: Sequence[float]) -> float:
+    return max(values) - min(values)

@@ -1,0 +1,207 @@
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI
+
+from pruner import BackendError, Reason
+from pruner.backends.openai import OpenAIBackend
+from pruner.prompting import reply_schema
+from pruner.schema import GradingRequest, RawGrading
+from tests.provider import Provider, Reply, as_json, chat, completion, serve
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = GradingRequest("system text", "user text", 2, schema=reply_schema("pairs", 2), max_output_tokens=99)
+
+
+async def ask(answer: Any, request: GradingRequest = REQUEST, **options: Any) -> tuple[RawGrading, Provider]:
+    with serve(answer) as provider:
+        backend = OpenAIBackend("m", base_url=provider.url, **options)
+        try:
+            return await backend.grade(request), provider
+        finally:
+            await backend.aclose()
+
+
+async def fault(answer: Any) -> BackendError:
+    with pytest.raises(BackendError) as caught:
+        await ask(answer)
+    return caught.value
+
+
+async def test_the_body_holds_the_prompt_the_strict_schema_and_the_cap_and_no_temperature() -> None:
+    _, provider = await ask(chat("{}"))
+    (body,) = provider.requests
+    assert body["messages"] == [
+        {"role": "system", "content": "system text"},
+        {"role": "user", "content": "user text"},
+    ]
+    assert body["response_format"]["json_schema"]["strict"] is True
+    assert body["response_format"]["json_schema"]["schema"] == REQUEST.schema
+    assert body["max_tokens"] == 99
+    assert set(body) == {"model", "messages", "max_tokens", "response_format"}
+
+
+async def test_token_probabilities_are_asked_for_only_when_wanted() -> None:
+    request = GradingRequest("s", "u", 2, logprobs=True)
+    _, provider = await ask(chat("{}"), request)
+    assert provider.requests[0]["logprobs"] is True
+    assert provider.requests[0]["top_logprobs"] > 5
+
+
+async def test_the_key_is_sent_and_a_server_of_ones_own_needs_none() -> None:
+    _, with_key = await ask(chat("{}"), api_key="k")
+    _, without = await ask(chat("{}"))
+    assert with_key.headers[0]["authorization"] == "Bearer k"
+    assert without.headers[0]["authorization"] == "Bearer none"
+
+
+async def test_the_environment_of_the_sdk_does_not_redirect_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/elsewhere")
+    raw, _ = await ask(chat("x"))
+    assert raw.text == "x"
+
+
+async def test_usage_is_what_the_server_counted() -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
+    raw, _ = await ask(completion({"message": {"content": "x"}, "finish_reason": "stop"}, usage))
+    assert (raw.usage.input_tokens, raw.usage.output_tokens, raw.usage.cached_tokens) == (7, 3, 5)
+
+
+@pytest.mark.parametrize(
+    "usage", [[], "many", {"prompt_tokens": None}, {"prompt_tokens": -3}, {"prompt_tokens_details": 5}]
+)
+async def test_senseless_usage_is_none(usage: Any) -> None:
+    raw, _ = await ask(as_json({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": usage}))
+    assert (raw.usage.input_tokens, raw.usage.cached_tokens) == (0, 0)
+
+
+async def test_token_alternatives_are_kept_and_senseless_ones_dropped() -> None:
+    tokens = [
+        {"token": "5", "logprob": -0.1, "top_logprobs": [{"token": "5", "logprob": -0.1}, {"token": 3}, None]},
+        {"token": None},
+        {"token": "]", "logprob": 0, "top_logprobs": None},
+    ]
+    choice = {"message": {"content": "5]"}, "finish_reason": "stop", "logprobs": {"content": tokens}}
+    raw, _ = await ask(completion(choice))
+    assert [(t.text, t.top) for t in raw.tokens] == [("5", (("5", -0.1),)), ("]", ())]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": "plain"}, "plain"),
+        ({"content": [{"type": "text", "text": "pa"}, {"type": "text", "text": "rts"}, {"type": "image"}, 5]}, "parts"),
+        ({"content": None, "tool_calls": [{"function": {"arguments": "{}"}}, {"function": None}, 7]}, "{}"),
+        ({"content": "", "tool_calls": []}, ""),
+        ({"content": 5}, None),
+        ({}, None),
+    ],
+)
+async def test_the_reply_is_found_where_it_is(message: dict[str, Any], text: str | None) -> None:
+    raw, _ = await ask(completion({"message": message, "finish_reason": "stop"}))
+    assert raw.text == text
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "finish"),
+    [
+        ({"content": "x"}, "stop", "stop"),
+        ({"content": "x"}, None, "stop"),
+        ({"content": "x"}, "length", "length"),
+        ({"content": ""}, "content_filter", "refused"),
+        ({"content": None, "refusal": "no"}, "stop", "refused"),
+    ],
+)
+async def test_the_way_it_ended_is_told(message: dict[str, Any], reason: str | None, finish: str) -> None:
+    raw, _ = await ask(completion({"message": message, "finish_reason": reason}))
+    assert raw.finish == finish
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason", "retryable"),
+    [
+        (400, "what", Reason.BAD_REQUEST, False),
+        (400, "This model's maximum context length is 8192 tokens", Reason.CONTEXT_OVERFLOW, False),
+        (401, "key", Reason.AUTH, False),
+        (403, "key", Reason.AUTH, False),
+        (404, "no model", Reason.BAD_REQUEST, False),
+        (408, "slow", Reason.PROVIDER_ERROR, True),
+        (409, "conflict", Reason.BAD_REQUEST, False),
+        (413, "large", Reason.BAD_REQUEST, False),
+        (422, "entity", Reason.BAD_REQUEST, False),
+        (429, "rate", Reason.RATE_LIMITED, True),
+        (500, "boom", Reason.PROVIDER_ERROR, True),
+        (503, "overloaded", Reason.PROVIDER_ERROR, True),
+        (529, "overloaded", Reason.PROVIDER_ERROR, True),
+    ],
+)
+async def test_each_status_has_its_reason(status: int, body: str, reason: Reason, retryable: bool) -> None:
+    error = await fault(as_json({"error": {"message": body}}, status))
+    assert (error.reason, error.retryable) == (reason, retryable)
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    error = await fault(Reply(307, b"", {"location": "http://127.0.0.1:1/elsewhere"}))
+    assert (error.reason, error.retryable) == (Reason.PROVIDER_ERROR, False)
+
+
+async def test_the_message_of_an_error_quotes_no_text() -> None:
+    error = await fault(as_json({"error": {"message": "secret"}}, 400))
+    assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": ""}, None),
+        ({}, None),
+    ],
+)
+async def test_the_wait_it_asks_for_is_read(headers: dict[str, str], seconds: float | None) -> None:
+    error = await fault(as_json({}, 429, **headers))
+    assert error.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"[]", b"null", b"{}", b'{"choices":[]}', b'{"choices":[null]}', b"[" * 100_000, b"\xff\xfe"],
+)
+async def test_any_other_body_is_a_fault_of_the_provider(body: bytes) -> None:
+    error = await fault(Reply(200, body, {"content-type": "application/json"}))
+    assert error.reason is Reason.PROVIDER_ERROR
+
+
+async def test_a_refused_connection_may_be_tried_again() -> None:
+    with pytest.raises(BackendError) as caught:
+        await OpenAIBackend("m", base_url="http://127.0.0.1:1/v1").grade(REQUEST)
+    assert (caught.value.reason, caught.value.retryable) == (Reason.PROVIDER_ERROR, True)
+
+
+async def test_a_client_of_ones_own_is_used_without_its_retries_and_left_open() -> None:
+    with serve(as_json({}, 503)) as provider:
+        client = AsyncOpenAI(api_key="mine", base_url=provider.url, max_retries=5)
+        backend = OpenAIBackend("m", client=client)
+        with pytest.raises(BackendError):
+            await backend.grade(REQUEST)
+        await backend.aclose()
+        assert len(provider.requests) == 1
+        assert provider.headers[0]["authorization"] == "Bearer mine"
+        assert not client.is_closed()
+        await client.close()
+
+
+def test_it_serves_one_event_loop_after_another() -> None:
+    with serve(chat(json.dumps({"grades": []}))) as provider:
+        backend = OpenAIBackend("m", base_url=provider.url)
+        for _ in range(3):
+            assert asyncio.run(backend.grade(REQUEST)).finish == "stop"
+        assert len(provider.requests) == 3
