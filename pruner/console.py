@@ -1,0 +1,89 @@
+"""Plain-text tables that stay aligned and harmless whatever is in them."""
+
+import shutil
+import unicodedata
+from collections.abc import Sequence
+
+__all__ = ["clean", "table"]
+
+GAP = "  "
+ELLIPSIS = "…"
+JOINERS = "\u200c\u200d"  # parts of words and emoji, and invisible
+UNSEEN = {"Mn", "Me", "Cf"}
+# Escape sequences begin with a control character, overrides of the writing direction are format characters, and a lone
+# surrogate cannot be encoded.
+UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def table(
+    rows: Sequence[Sequence[object]],
+    header: Sequence[str],
+    align: str = "",
+    *,
+    flexible: str | None = None,
+    columns: int | None = None,
+) -> str:
+    """Lay out rows under a header, in columns as wide as their widest cell.
+
+    Args:
+        rows: the cells; whatever would move the cursor or break the line is neutralised.
+        header: names of the columns.
+        align: one of `<` and `>` for each column; those not said are `<`.
+        flexible: name of the column that is shortened when the table is wider than the terminal.
+        columns: width to fit into; by default the terminal's, or 100 where there is none.
+
+    Raises:
+        ValueError: a row has more or fewer cells than the header, or `flexible` is no column.
+    """
+    cells = [[clean(str(cell)) for cell in row] for row in (header, *rows)]
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    if flexible is not None:
+        room = columns or shutil.get_terminal_size((100, 24)).columns
+        at = header.index(flexible)
+        others = sum(widths) - widths[at] + len(GAP) * (len(widths) - 1)
+        widths[at] = min(widths[at], max(room - others, len(ELLIPSIS)))
+    cells.insert(1, ["-" * size for size in widths])
+    return "\n".join(_line(row, widths, align.ljust(len(widths), "<")) for row in cells)
+
+
+def clean(text: str) -> str:
+    """Make untrusted text safe to print on one line: no breaks, and a replacement character for each control."""
+    return "".join(map(_harmless, " ".join(text.split())))
+
+
+def _harmless(character: str) -> str:
+    unsafe = unicodedata.category(character) in UNSAFE and character not in JOINERS
+    return "\N{REPLACEMENT CHARACTER}" if unsafe else character
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: wide East Asian characters two, combining marks none."""
+    return sum(map(_advance, text))
+
+
+def _advance(character: str) -> int:
+    if unicodedata.category(character) in UNSEEN:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _line(row: Sequence[str], widths: Sequence[int], align: str) -> str:
+    return GAP.join(map(_fit, row, widths, align)).rstrip()
+
+
+def _fit(text: str, size: int, side: str) -> str:
+    """Shorten or pad a text to a number of columns."""
+    if _width(text) > size:
+        text = _cut(text, size - len(ELLIPSIS)) + ELLIPSIS
+    padding = " " * (size - _width(text))
+    return padding + text if side == ">" else text + padding
+
+
+def _cut(text: str, size: int) -> str:
+    """Return as much of a text as `size` columns hold, marks with their letters."""
+    taken = 0
+    for i, character in enumerate(text):
+        taken += _advance(character)
+        if taken > size:
+            return text[:i]
+    return text
