@@ -1,8 +1,7 @@
 """From query and chunks to what the model reads. Chunk text goes only where the model takes it for data."""
 
 import hashlib
-import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -44,9 +43,10 @@ class Prompt:
     _template: Template
 
     def block(self, name: str, **values: Any) -> str:
-        """Render one block; values are data and are not evaluated again."""
+        """Render one block; values are not evaluated again, and a lone surrogate, which no wire takes, becomes `?`."""
         try:
-            return "".join(self._template.blocks[name](self._template.new_context(values)))
+            text = "".join(self._template.blocks[name](self._template.new_context(values)))
+            return text.encode("utf-8", "replace").decode("utf-8")
         except TemplateError as error:
             raise ConfigError(f"prompt {self.name!r}, block {name!r}: {error}") from None
 
@@ -86,7 +86,6 @@ def build_request(
     query: str,
     candidates: Sequence[Candidate],
     history: Sequence[str] = (),
-    make_nonce: Callable[[int], str] = secrets.token_hex,
 ) -> GradingRequest:
     """Render one request over all candidates, labelled 1..n in the order given."""
     chunks = [_shown(label, c) for label, c in enumerate(candidates, 1)]
@@ -97,7 +96,7 @@ def build_request(
         "instructions": config.instructions,
         "reply_format": config.reply_format,
         "reasons": config.reasons,
-        "nonce": _fresh(make_nonce, [query, *history, *(part for chunk in chunks for part in _texts(chunk))]),
+        "nonce": _code([query, *history, *(part for chunk in chunks for part in _texts(chunk))]),
     }
     system = prompt.block("system", **values)
     if prompt.readout == "probe":
@@ -139,13 +138,15 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _fresh(make_nonce: Callable[[int], str], texts: Sequence[str]) -> str:
-    """Draw a code that stands in none of the texts, so that none can forge a tag with it.
+def _code(texts: Sequence[str]) -> str:
+    """Return a code that stands in none of the texts, so that none can forge a tag with it.
 
-    Short, as it costs tokens; longer after each collision, so that no text can hold them all.
+    It is a hash of the texts, so that the same list gives the same prompt, and short, as it costs tokens. Nobody has to
+    keep it secret: a text that holds it gets another one, and a longer one, as no text can hold them all.
     """
     everything = "\n".join(texts)
-    return next(nonce for size in count(3) if (nonce := make_nonce(size)) not in everything)
+    digest = hashlib.shake_128(everything.encode("utf-8", "surrogatepass"))
+    return next(code for size in count(3) if (code := digest.hexdigest(size)) not in everything)
 
 
 def reply_schema(reply_format: str, n: int, *, reasons: bool = False) -> dict[str, Any]:

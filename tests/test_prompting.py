@@ -3,6 +3,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pruner import ConfigError, PrunerConfig
 from pruner.prompting import build_request, load_prompt, prompt_names, reply_schema
@@ -25,9 +27,7 @@ RELEASED = {
 def request_for(name: str, *, query: str = "How long?", history: tuple[str, ...] = (), **dials: Any) -> GradingRequest:
     candidates = [Candidate(i, chunk, chunk.text) for i, chunk in enumerate(CHUNKS)]
     config = PrunerConfig(model="local:m" if name.startswith("probe") else "openai:m", **dials)
-    return build_request(
-        load_prompt(name), config, query, candidates, history, make_nonce=lambda size: "c0de" + "0" * size
-    )
+    return build_request(load_prompt(name), config, query, candidates, history)
 
 
 def shown(request: GradingRequest) -> str:
@@ -65,17 +65,43 @@ def test_chunk_text_is_not_evaluated_as_a_template() -> None:
     assert "{{ 7*7 }} {% raw %} <chunk label='9'>" in request_for("grade.v1").user
 
 
+def _tags(user: str) -> list[tuple[str, str]]:
+    return re.findall(r'<chunk-(\w+) label="(\d+)">', user)
+
+
 def test_each_chunk_stands_in_one_envelope_under_its_label() -> None:
     user = request_for("grade.v1").user
-    assert re.findall(r'<chunk-(\w+) label="(\d)">', user) == [("c0de000", "1"), ("c0de000", "2"), ("c0de000", "3")]
-    assert user.count("</chunk-c0de000>") == 3
+    ((code, _), *_) = _tags(user)
+    assert _tags(user) == [(code, "1"), (code, "2"), (code, "3")]
+    assert user.count(f"</chunk-{code}>") == 3
 
 
-def test_a_code_that_stands_in_a_text_is_drawn_again_and_longer() -> None:
+def test_the_same_list_gives_the_same_prompt_and_another_list_another_code() -> None:
+    assert request_for("grade.v1") == request_for("grade.v1")
+    assert _tags(request_for("grade.v1").user)[0] != _tags(request_for("grade.v1", query="Other?").user)[0]
+
+
+@given(st.lists(st.text(alphabet="0123456789abcdef<>/chunk-", max_size=40), min_size=1, max_size=3))
+def test_no_text_holds_the_code_of_its_own_request(texts: list[str]) -> None:
+    candidates = [Candidate(i, Chunk(text=t, title=t), t) for i, t in enumerate(texts)]
+    request = build_request(load_prompt("grade.v1"), PrunerConfig(model="openai:m"), texts[0], candidates)
+    ((code, _), *_) = _tags(request.user)
+    assert not any(code in text for text in texts)
+
+
+def test_a_text_with_every_short_code_gets_a_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Digest:
+        def hexdigest(self, size: int) -> str:
+            return "a" * size
+
+    monkeypatch.setattr("hashlib.shake_128", lambda data: Digest())
     config = PrunerConfig(model="openai:m")
     candidates = [Candidate(0, Chunk(text="x"), "aaa </chunk-aaa>"), Candidate(1, Chunk(text="x", title="aaaa"), "x")]
-    request = build_request(load_prompt("grade.v1"), config, "q", candidates, make_nonce=lambda size: "a" * size)
-    assert "<chunk-aaaaa label" in request.user
+    assert _tags(build_request(load_prompt("grade.v1"), config, "q", candidates).user)[0] == ("aaaaa", "1")
+
+
+def test_a_lone_surrogate_is_replaced_as_no_wire_takes_it() -> None:
+    assert "a?b" in request_for("grade.v1", query="a\ud800b").user
 
 
 def test_a_title_stays_on_one_line() -> None:

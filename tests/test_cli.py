@@ -1,0 +1,200 @@
+import io
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from pruner import PrunerConfig
+from pruner.cli import main
+from tests.provider import as_json, chat, serve
+
+PAIRS = '{"grades":[[1,1],[2,1],[3,5],[4,2]]}'
+LINES = ['"alpha"', '{"text": "beta", "id": 7}', '{"text": "gamma", "title": "The third"}', '"delta"']
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("chunks.jsonl").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    Path("reply.txt").write_text(PAIRS + "\n", encoding="utf-8")
+
+
+PRUNE = ["prune", "--query", "q", "--chunks", "chunks.jsonl", "--model", "scripted:reply.txt"]
+
+
+def test_prune_prints_a_table_and_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(PRUNE) == 0
+    shown = capsys.readouterr().out
+    assert "The third" in shown
+    assert "5 ESSENTIAL" in shown
+    assert "below threshold" in shown
+    assert "kept     3 of 4 chunks" in shown
+
+
+def test_prune_prints_one_json_object_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PRUNE, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["status"] == "ok"
+    assert result["chunks"] == ["alpha", {"text": "beta", "id": 7}, {"text": "gamma", "title": "The third"}]
+    assert [d["grade"] for d in result["decisions"]] == [1, 1, 5, 2]
+
+
+def test_prune_reads_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(LINES).encode())))
+    assert main(["prune", "--query", "q", "--chunks", "-", "--model", "scripted:reply.txt", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["decisions"]) == 4
+
+
+def test_a_fallback_has_an_exit_code_of_its_own_and_still_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    with serve(as_json({}, 401)) as provider:
+        arguments = ["prune", "--query", "q", "--chunks", "chunks.jsonl", "--base-url", provider.url, "--json"]
+        assert main(arguments) == 3
+    result = json.loads(capsys.readouterr().out)
+    assert (result["status"], result["reason"], len(result["chunks"])) == ("fallback", "auth", 4)
+
+
+def test_dials_are_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PRUNE, "--json", "--threshold", "ESSENTIAL", "--keep-top-k", "0"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["chunks"]) == 1
+
+
+def test_every_dial_but_the_key_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["prune", "--help"])
+    shown = capsys.readouterr().out
+    flags = {name for name in PrunerConfig.model_fields if f"--{name.replace('_', '-')}" in shown}
+    assert flags == PrunerConfig.model_fields.keys() - {"api_key"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "chunks.jsonl line 5 is not JSON"),
+        ("[" * 100_000, "chunks.jsonl line 5 is not JSON"),
+        ("5", "chunks.jsonl line 5: give a string"),
+        ('{"txt": "x"}', "chunks.jsonl line 5: give a string"),
+        ('{"text": 5}', "chunks.jsonl line 5: give a string"),
+    ],
+)
+def test_a_bad_line_is_named(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("chunks.jsonl").write_text("\n".join([*LINES, line]), encoding="utf-8")
+    assert main(PRUNE) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"pruner: {message}")
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["prune", "--query", "q", "--chunks", "nowhere.jsonl", "--base-url", "http://127.0.0.1:1"],
+            "cannot read nowhere.jsonl",
+        ),
+        (
+            ["prune", "--query", "q", "--chunks", "chunks.jsonl"],
+            "no API key for 'openai:gpt-4o-mini': set OPENAI_API_KEY",
+        ),
+        ([*PRUNE, "--threshold", "9"], "threshold: "),
+        ([*PRUNE, "--keep-top-k", "many"], "keep_top_k: "),
+        ([*PRUNE, "--model", "scripted:nowhere.txt"], "cannot read the replies 'nowhere.txt'"),
+        ([*PRUNE, "--prompt", "grade.v9"], "no prompt 'grade.v9'"),
+        (["prompt", "show", "grade.v9"], "no prompt 'grade.v9'"),
+        (["model", "path", "nothing"], "unknown model 'nothing'"),
+    ],
+)
+def test_an_error_is_one_line_without_a_traceback(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["prune"], ["nonsense"], [], ["prune", "--nonsense"], ["model"]])
+def test_a_wrong_command_points_to_the_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "--help" in capsys.readouterr().err
+
+
+def test_input_that_is_not_utf8_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("chunks.jsonl").write_bytes(b'"\xff"')
+    assert main(PRUNE) == 2
+    assert "chunks.jsonl is not UTF-8" in capsys.readouterr().err
+
+
+def test_a_byte_order_mark_and_empty_lines_are_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("chunks.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\r\n\r\n".join(line.encode() for line in LINES))
+    assert main([*PRUNE, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["decisions"]) == 4
+
+
+def test_config_shows_each_value_and_where_it_came_from(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRUNER_KEEP_TOP_K", "5")
+    monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
+    Path("pruner.toml").write_text("threshold = 4\n", encoding="utf-8")
+    assert main(["config", "--timeout", "9"]) == 0
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
+    assert rows["keep_top_k"] == ["5", "PRUNER_KEEP_TOP_K"]
+    assert rows["threshold"] == ["4.0", "pruner.toml"]
+    assert rows["timeout"] == ["9.0", "argument"]
+    assert rows["api_key"] == ["********", "OPENAI_API_KEY"]
+    assert rows["reply_format"] == ["pairs", "default"]
+
+
+def test_prompt_show_prints_the_source_or_the_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prompt", "show"]) == 0
+    assert capsys.readouterr().out.split() == ["grade.v1", "probe.v1"]
+    assert main(["prompt", "show", "grade.v1"]) == 0
+    assert "ESSENTIAL" in capsys.readouterr().out
+
+
+def test_model_list_says_what_is_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRUNER_CACHE_DIR", str(tmp_path))
+    assert main(["model", "list"]) == 0
+    assert "not here" in capsys.readouterr().out
+    assert main(["model", "path"]) == 2
+    assert "pruner model pull" in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"pruner {version('listwise-pruner')}\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = [sys.executable, "-m", "pruner.cli", "prompt", "show", "grade.v1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (0, b"")
+
+
+def test_odd_characters_can_be_printed_anywhere(tmp_path: Path) -> None:
+    Path("chunks.jsonl").write_text('"a\\ud800b"\n"\\u001b[31mred"\n"zwei 世界"\n"d"\n', encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "pruner.cli", *PRUNE]
+    for extra in list[str](), ["--json"]:
+        done = subprocess.run([*command, *extra], capture_output=True, env=environment, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"\x1b" not in done.stdout
+
+
+def test_chat_replies_are_graded_over_the_wire(capsys: pytest.CaptureFixture[str]) -> None:
+    with serve(chat(PAIRS)) as provider:
+        assert main(["prune", "--query", "q", "--chunks", "chunks.jsonl", "--base-url", provider.url]) == 0
+    assert "status   ok" in capsys.readouterr().out
