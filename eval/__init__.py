@@ -1,0 +1,1 @@
+"""Measurements of the pruner on labelled lists."""
