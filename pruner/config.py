@@ -6,17 +6,16 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    AnyHttpUrl,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
     SecretStr,
-    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -57,11 +56,15 @@ def _known_prefix(value: Any) -> Any:
 
 
 def _http_url(value: str) -> str:
-    _URL.validate_python(value)
+    try:
+        parts = urlsplit(value)
+    except ValueError as error:
+        raise ValueError(f"is no URL: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"must begin with http:// or https:// and name a host; got {value!r}")
     return value
 
 
-_URL = TypeAdapter(AnyHttpUrl)
 _Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0)]
 _Cap = Annotated[int, BeforeValidator(_no_bool), Field(ge=1)]
 

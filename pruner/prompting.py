@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, StrictUndefined, TemplateError
-from jinja2.environment import Template
+from typing import TYPE_CHECKING, Any
 
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError
 from pruner.schema import Candidate, GradingRequest, ProbeRequest
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 __all__ = ["PROMPTS", "Prompt", "build_request", "load_prompt", "prompt_names", "reply_schema"]
 
@@ -40,10 +40,12 @@ class Prompt:
     sha256: str
     readout: str
     source: str
-    _template: Template
+    _template: "Template"
 
     def block(self, name: str, **values: Any) -> str:
         """Render one block; values are not evaluated again, and a lone surrogate, which no wire takes, becomes `?`."""
+        from jinja2 import TemplateError
+
         try:
             text = "".join(self._template.blocks[name](self._template.new_context(values)))
             return text.encode("utf-8", "replace").decode("utf-8")
@@ -62,6 +64,8 @@ def load_prompt(name: str) -> Prompt:
     Raises:
         ConfigError: there is none, it cannot be read or compiled, or it lacks a block.
     """
+    from jinja2 import Environment, StrictUndefined, TemplateError
+
     path = Path(name) if name.endswith(".jinja") else PROMPTS / f"{name}.jinja"
     try:
         raw = path.read_bytes()
