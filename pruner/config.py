@@ -101,6 +101,9 @@ class PrunerConfig(BaseModel):
     fallback_top_n: _Cap | None = Field(
         default=None, description="on fallback keep this many instead of all; replaces threshold and keep_top_k there"
     )
+    temperature: Annotated[float, BeforeValidator(_no_bool), Field(ge=0)] | None = Field(
+        default=None, description="sampling temperature; sent only if set"
+    )
     reasons: bool = Field(default=False, description="ask for a few words per grade (debugging; costs output tokens)")
     prompt: str = Field(default="grade.v1", description="name of a shipped prompt, or path of a .jinja file")
     instructions: str = Field(default="", description="hints about the domain, added to the prompt")

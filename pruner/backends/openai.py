@@ -1,6 +1,7 @@
 """OpenAI and every server that speaks its chat completions (`base_url`)."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import openai
 from openai import AsyncOpenAI
 
 from pruner.backends._loops import PerLoop
+from pruner.backends.dialect import Dialect, Learner
 from pruner.backends.faults import from_status
 from pruner.config import KEY_VARIABLES, PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
@@ -18,6 +20,8 @@ __all__ = ["OpenAIBackend"]
 
 _VENDOR_URL = "https://api.openai.com/v1"
 _TOP_LOGPROBS = 10
+_REASONING_TOKENS = 4_096
+_MAX_BODY = 2_000_000
 
 
 class OpenAIBackend:
@@ -27,6 +31,7 @@ class OpenAIBackend:
         model: the provider's name of the model.
         api_key: key of the provider; servers of one's own need none.
         base_url: an OpenAI-compatible server; None is OpenAI itself.
+        temperature: sent only if given.
         client: an `AsyncOpenAI` to use instead of one made here; its owner closes it.
     """
 
@@ -36,10 +41,12 @@ class OpenAIBackend:
         *,
         api_key: str | None = None,
         base_url: str | None = None,
+        temperature: float | None = None,
         client: AsyncOpenAI | None = None,
     ) -> None:
         self._model = model
-        self._cap = "max_tokens" if base_url else "max_completion_tokens"
+        self._temperature = temperature
+        self._learner = Learner(_dialect(model, own_server=base_url is not None))
         self._given = client.with_options(max_retries=0) if client else None
         tls = httpx2.create_ssl_context()
 
@@ -65,41 +72,69 @@ class OpenAIBackend:
                 "pass api_key, or pass base_url for a server of your own"
             )
         key = config.api_key.get_secret_value() if config.api_key else None
-        return cls(config.model_name, api_key=key, base_url=config.base_url)
+        return cls(config.model_name, api_key=key, base_url=config.base_url, temperature=config.temperature)
 
     async def grade(self, request: GradingRequest) -> RawGrading:
         """Ask once; see `Backend.grade`."""
         client = self._given or await self._clients.get()
+        dialect = self._learner.dialect
         try:
-            raw = await client.chat.completions.with_raw_response.create(**self._body(request))
-            body = json.loads(raw.content)
+            raw = await client.chat.completions.with_raw_response.create(**self._body(request, dialect))
+            return _read(_parse(raw.content))
         except openai.APIStatusError as error:
-            raise from_status(error.status_code, error.body or error.message, error.response.headers) from error
+            fault = from_status(error.status_code, error.body or error.message, error.response.headers)
+            raise self._learner.learn(dialect, error.status_code, fault, str(error.body or error.message)) from error
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise BackendError(Reason.PROVIDER_ERROR, type(error).__name__, retryable=True) from error
-        except (ValueError, RecursionError) as error:
-            raise BackendError(Reason.PROVIDER_ERROR, "the answer is no JSON") from error
-        return _read(body)
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
         await self._clients.aclose()
 
-    def _body(self, request: GradingRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self._model,
-            "messages": [
-                {"role": "system", "content": request.system},
-                {"role": "user", "content": request.user},
-            ],
-            self._cap: request.max_output_tokens,
+    def _body(self, request: GradingRequest, dialect: Dialect) -> dict[str, Any]:
+        room = _REASONING_TOKENS if _reasons(self._model) else 0
+        optional = {
+            "max_completion_tokens": request.max_output_tokens + room,
+            "max_tokens": request.max_output_tokens + room,
+            "temperature": self._temperature,
+            "reasoning_effort": "low" if _reasons(self._model) else None,
+            "logprobs": request.logprobs or None,
+            "top_logprobs": _TOP_LOGPROBS if request.logprobs else None,
         }
-        if request.schema:
-            schema = {"name": "grades", "strict": True, "schema": request.schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if request.logprobs:
-            body |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
-        return body
+        sent = [dialect.name_of(parameter) for parameter in dialect.optional]
+        messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}]
+        body = {"model": self._model, "messages": messages, **_form(dialect.form, request.schema)}
+        return body | {name: optional[name] for name in sent if name and optional[name] is not None}
+
+
+def _dialect(model: str, *, own_server: bool) -> Dialect:
+    """Begin with what a provider of this kind takes: servers of one's own know the older name of the output cap."""
+    caps = ("max_tokens", "max_completion_tokens") if own_server else ("max_completion_tokens", "max_tokens")
+    optional = (caps[0], "temperature", "reasoning_effort", "logprobs", "top_logprobs")
+    return Dialect(("schema", "json_object", "plain"), optional, {caps[0]: caps[1]})
+
+
+def _reasons(model: str) -> bool:
+    """Whether a model of OpenAI's thinks before it answers, and takes `reasoning_effort`."""
+    return re.match(r"(o\d|gpt-5(?!.*chat))", model) is not None
+
+
+def _form(form: str, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    if schema is None or form == "plain":
+        return {}
+    if form == "json_object":
+        return {"response_format": {"type": "json_object"}}
+    strict = {"name": "grades", "strict": True, "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": strict}}
+
+
+def _parse(content: bytes) -> object:
+    if len(content) > _MAX_BODY:
+        raise BackendError(Reason.PROVIDER_ERROR, f"the answer has {len(content)} bytes", retryable=True)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise BackendError(Reason.PROVIDER_ERROR, "the answer is no JSON", retryable=True) from error
 
 
 def _read(body: object) -> RawGrading:
@@ -115,7 +150,7 @@ def _read(body: object) -> RawGrading:
             )
         case {"error": {"code": int(status), **rest}}:
             raise from_status(status, rest)
-    raise BackendError(Reason.PROVIDER_ERROR, "the answer holds no choice")
+    raise BackendError(Reason.PROVIDER_ERROR, "the answer holds no choice", retryable=True)
 
 
 def _str(value: object) -> str | None:

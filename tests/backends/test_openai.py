@@ -1,11 +1,12 @@
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
 
-from pruner import BackendError, Reason
+from pruner import BackendError, Pruner, PrunerConfig, Reason
 from pruner.backends.openai import OpenAIBackend
 from pruner.prompting import reply_schema
 from pruner.schema import GradingRequest, RawGrading
@@ -123,7 +124,6 @@ async def test_the_way_it_ended_is_told(message: dict[str, Any], reason: str | N
 @pytest.mark.parametrize(
     ("status", "body", "reason", "retryable"),
     [
-        (400, "what", Reason.BAD_REQUEST, False),
         (400, "This model's maximum context length is 8192 tokens", Reason.CONTEXT_OVERFLOW, False),
         (401, "key", Reason.AUTH, False),
         (403, "key", Reason.AUTH, False),
@@ -131,7 +131,6 @@ async def test_the_way_it_ended_is_told(message: dict[str, Any], reason: str | N
         (408, "slow", Reason.PROVIDER_ERROR, True),
         (409, "conflict", Reason.BAD_REQUEST, False),
         (413, "large", Reason.BAD_REQUEST, False),
-        (422, "entity", Reason.BAD_REQUEST, False),
         (429, "rate", Reason.RATE_LIMITED, True),
         (500, "boom", Reason.PROVIDER_ERROR, True),
         (503, "overloaded", Reason.PROVIDER_ERROR, True),
@@ -141,6 +140,66 @@ async def test_the_way_it_ended_is_told(message: dict[str, Any], reason: str | N
 async def test_each_status_has_its_reason(status: int, body: str, reason: Reason, retryable: bool) -> None:
     error = await fault(as_json({"error": {"message": body}}, status))
     assert (error.reason, error.retryable) == (reason, retryable)
+
+
+class Picky:
+    """Takes only what a test says it takes, and explains itself or not."""
+
+    def __init__(self, refusal: str, takes: Callable[[dict[str, Any]], bool]) -> None:
+        self.refusal, self.takes = refusal, takes
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        return chat(PAIRS) if self.takes(body) else as_json({"error": {"message": self.refusal}}, 400)
+
+
+PAIRS = '{"grades":[[1,5],[2,1],[3,1]]}'
+
+
+@pytest.mark.parametrize(
+    ("refusal", "takes", "model", "calls"),
+    [
+        ("no", lambda body: body.get("response_format", {}).get("type") != "json_schema", "m", 2),
+        ("no", lambda body: "response_format" not in body, "m", 3),
+        ("'temperature' must be 1", lambda body: "temperature" not in body, "m", 2),
+        ("use max_completion_tokens, not max_tokens", lambda body: "max_completion_tokens" in body, "m", 2),
+        ("Unknown name reasoning_effort", lambda body: "reasoning_effort" not in body, "gpt-5-nano", 2),
+        ("logprobs are not supported", lambda body: "logprobs" not in body and "top_logprobs" not in body, "m", 3),
+    ],
+)
+async def test_what_a_server_refuses_is_given_up_and_not_asked_again(
+    refusal: str, takes: Callable[[dict[str, Any]], bool], model: str, calls: int
+) -> None:
+    if "logprobs" in refusal:
+        refusal += "; nor top_logprobs"
+    with serve(Picky(refusal, takes)) as provider:
+        config = PrunerConfig(model=f"openai:{model}", base_url=provider.url, temperature=0.5, scoring="expected")
+        async with Pruner(config) as pruner:
+            first = await pruner.prune("q", ["a", "b", "c"])
+            asked = len(provider.requests)
+            second = await pruner.prune("q", ["a", "b", "c"])
+    assert (first.status, asked) == ("ok", calls)
+    assert (second.status, len(provider.requests)) == ("ok", calls + 1)
+
+
+async def test_a_model_that_reasons_gets_little_effort_and_room_for_it() -> None:
+    with serve(chat(PAIRS)) as provider:
+        backend = OpenAIBackend("gpt-5-nano", base_url=provider.url)
+        await backend.grade(REQUEST)
+        await backend.aclose()
+    assert provider.requests[0]["reasoning_effort"] == "low"
+    assert provider.requests[0]["max_tokens"] > REQUEST.max_output_tokens + 1_000
+
+
+async def test_a_request_refused_in_every_form_falls_back_as_bad_request() -> None:
+    with serve(as_json({"error": {"message": "no"}}, 400)) as provider:
+        async with Pruner(PrunerConfig(model="openai:m", base_url=provider.url)) as pruner:
+            result = await pruner.prune("q", ["a", "b", "c"])
+    assert (result.reason, len(provider.requests)) == ("bad_request", 3)
+
+
+async def test_an_endless_body_is_a_fault_of_the_provider() -> None:
+    error = await fault(Reply(200, b" " * 10_000_000, {"content-type": "application/json"}))
+    assert error.reason is Reason.PROVIDER_ERROR
 
 
 async def test_a_redirect_is_not_followed() -> None:
