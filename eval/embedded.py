@@ -42,9 +42,9 @@ class Plan:
 
 
 PLANS = (
-    Plan("hotpotqa_pooled", 15, 10, 10),
-    Plan("musique", 20, 6, 10),
-    Plan("xquad", 20, 5, 10),
+    Plan("hotpotqa_pooled", 15, 7, 10),
+    Plan("musique", 20, 5, 10),
+    Plan("xquad", 20, 4, 10),
     Plan("mtrag", 10, 4, 5),
 )
 

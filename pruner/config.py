@@ -98,6 +98,13 @@ class PrunerConfig(BaseModel):
     token_cap: _Cap | None = Field(default=None, description="keep at most this many tokens of text, on every path")
     min_chunks: _Count = Field(default=0, description="no call for fewer chunks than this")
     min_tokens: _Count = Field(default=0, description="no call when the chunks hold fewer tokens than this")
+    max_input_tokens: _Cap | None = Field(
+        default=None, description="size of the prompt; longer lists are cut to fit (default: the model's, where known)"
+    )
+    chunk_order: Literal["reranker", "shuffle"] = Field(
+        default="reranker", description="order in the prompt; shuffle shows whether a model favours places"
+    )
+    seed: _Count = Field(default=0, description="of the shuffle")
     fallback_top_n: _Cap | None = Field(
         default=None, description="on fallback keep this many instead of all; replaces threshold and keep_top_k there"
     )

@@ -10,12 +10,13 @@ from tenacity.wait import wait_base, wait_exponential_jitter
 from pruner.backends import Backend
 from pruner.errors import BackendError, GradingError, Reason, ReplyError
 from pruner.replies import GradeSheet, read_reply
-from pruner.schema import GradingRequest, RawGrading, Status, Usage
+from pruner.schema import Counter, GradingRequest, RawGrading, Status, Usage
 
 __all__ = ["Answer", "ask"]
 
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=2.0, jitter=0.2)
 _FLAT = 0.05
+_READ, _SHORT = 0.7, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,14 @@ class _Attempts:
         return replace(self.raw.usage if self.raw else Usage(), calls=self.count)
 
 
-async def ask(backend: Backend, request: GradingRequest, deadline: float) -> Answer:
+async def ask(backend: Backend, request: GradingRequest, deadline: float, counter: Counter) -> Answer:
     """Ask for grades until they are here, the deadline is, or asking again cannot help.
 
     Args:
         backend: whom to ask.
         request: what to ask.
         deadline: on the running loop's clock, seconds.
+        counter: counts the prompt where the server seems to have read only a part of it.
 
     Returns:
         Always an answer: provider, network and model faults become a fallback with a reason.
@@ -79,7 +81,9 @@ async def ask(backend: Backend, request: GradingRequest, deadline: float) -> Ans
     """
     attempts = _Attempts(backend, request)
     try:
-        sheet = _informative(read_reply(await _before(deadline, attempts), request.n), request)
+        raw = await _before(deadline, attempts)
+        _check_read_whole(raw, request, counter)
+        sheet = _informative(read_reply(raw, request.n), request)
     except GradingError as error:
         return Answer(Status.FALLBACK, error.reason, str(error), None, attempts.raw, attempts.usage)
     missing = sheet.missing > 0
@@ -112,6 +116,26 @@ class _WaitAsTold(wait_base):
         error = retry_state.outcome.exception() if retry_state.outcome else None
         told = error.retry_after if isinstance(error, BackendError) else None
         return _BACKOFF(retry_state) if told is None else told
+
+
+def _check_read_whole(raw: RawGrading, request: GradingRequest, counter: Counter) -> None:
+    """Refuse a grading of a prompt that the server cut off without saying so: it reports far fewer tokens than it got.
+
+    Counted exactly only where a low estimate does not settle it: newer tokenizers take half a token for a character
+    that is not ASCII.
+    """
+    seen = raw.usage.input_tokens
+    if not seen or request.probe or seen >= _READ * _at_least(request.system + request.user):
+        return
+    lines = [*request.system.splitlines(), *request.user.splitlines()]
+    counted = min(_at_least(request.system + request.user), sum(map(counter.count, lines)))
+    if counted > _SHORT and seen < _READ * counted:
+        raise ReplyError(Reason.PROMPT_TRUNCATED, f"the server read {seen} of at least {counted} tokens")
+
+
+def _at_least(text: str) -> int:
+    plain = len(text) if text.isascii() else sum(map(str.isascii, text))
+    return int(plain / 4.3 + (len(text) - plain) * 0.5)
 
 
 def _informative(sheet: GradeSheet, request: GradingRequest) -> GradeSheet:

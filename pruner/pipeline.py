@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import logging
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,31 +11,23 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from pruner.assembly import assemble, prepare
 from pruner.backends import Backend, ClosableBackend, make_backend
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, Reason, RequestError
+from pruner.fitting import Fit, fit
 from pruner.grading import Answer, ask
-from pruner.packing import MaxChunks, TokenCap
-from pruner.preparation import MinScore, to_chunks
-from pruner.prices import make_pricer
+from pruner.preparation import to_chunks
+from pruner.prices import context_window, make_pricer
 from pruner.prompting import build_request, load_prompt
-from pruner.schema import (
-    Candidate,
-    Chunk,
-    Decision,
-    Grading,
-    PruneResult,
-    StageTrace,
-    Status,
-    Trace,
-)
-from pruner.selection import FallbackTopN, KeepAll, Threshold
-from pruner.stages import Stage, run_stages
+from pruner.schema import Candidate, Chunk, Grading, PruneResult, Status
 from pruner.tokens import TokenCounter
 
 __all__ = ["Pruner", "prune", "prune_sync"]
 
 _log = logging.getLogger("pruner")
+# Of a context window, left for the answer.
+_ROOM_FOR_REPLY = 8_192
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -58,11 +51,12 @@ class Pruner:
         self._prompt = load_prompt(self.config.prompt)
         if self._prompt.readout != self.config.readout:
             raise ConfigError(f"prompt {self.config.prompt!r} is for readout {self._prompt.readout!r}")
-        build_request(self._prompt, self.config, "warm up", [Candidate(0, Chunk(text="x"), "x")])
+        self._system = build_request(self._prompt, self.config, "warm up", [Candidate(0, Chunk(text="x"), "x")]).system
         self._counter = TokenCounter()
         self._price = make_pricer(self.config.prefix, self.config.model_name)
         self._owned = backend is None
         self._backend = make_backend(self.config) if backend is None else backend
+        self._budget = _input_budget(self.config, self._backend)
 
     async def prune(self, query: str, chunks: Sequence[T], *, history: Sequence[str] = ()) -> PruneResult[T]:
         """Return what the answer to `query` needs of `chunks`.
@@ -86,18 +80,19 @@ class Pruner:
         loop = asyncio.get_running_loop()
         started = loop.time()
         _check_texts(query, history)
-        candidates, _ = run_stages(_candidates(chunks), self._preparation(self.config))
+        candidates, _ = prepare(_candidates(chunks), self.config)
         if reason := self._not_asked(query, candidates):
             return self._grading(len(chunks), Status.SKIPPED, reason)
-        request = build_request(self._prompt, self.config, query, candidates, history)
-        answer = await ask(self._backend, request, started + self.config.timeout)
+        fitted = fit(candidates, self._budget, [self._system, query, query, *history], self._counter)
+        shown = self._ordered(fitted.shown)
+        if not shown:
+            return self._grading(len(chunks), Status.FALLBACK, Reason.CONTEXT_OVERFLOW)
+        request = build_request(self._prompt, self.config, query, shown, history)
+        answer = await ask(self._backend, request, started + self.config.timeout, self._counter)
         latency = loop.time() - started
         if answer.status is Status.FALLBACK:
-            _log.warning(
-                "fell back to the reranker's order: %s (%s; %s, %d chunks, %.2f s)",
-                answer.reason, answer.detail, self.config.model, len(candidates), latency,
-            )  # fmt: skip
-        return self._graded(len(chunks), candidates, answer, latency)
+            self._warn(answer, len(shown), latency)
+        return self._graded(len(chunks), Fit(shown, fitted.left_out), answer, latency)
 
     def assemble(self, query: str, chunks: Sequence[T], grading: Grading | None = None, **dials: Any) -> PruneResult[T]:
         """Select by a grading: the half that is free and deterministic.
@@ -113,12 +108,21 @@ class Pruner:
             ConfigError: a dial is wrong, or no selection dial.
         """
         _check_texts(query, ())
-        config = self.config.with_dials(**dials)
         grading = grading or self._grading(len(chunks), Status.FALLBACK, None)
         candidates = _with_grades(_candidates(chunks), grading)
-        prepared, before = run_stages(candidates, self._preparation(config))
-        kept, after = run_stages(prepared, self._selection(config, grading.status))
-        return self._result(chunks, candidates, kept, (*before, *after), grading, config)
+        done = assemble(candidates, grading, self.config.with_dials(**dials), self._counter)
+        return PruneResult(
+            chunks=[chunks[c.index] for c in done.kept],
+            texts=[c.text for c in done.kept],
+            decisions=done.decisions,
+            status=grading.status,
+            reason=grading.reason,
+            usage=grading.usage,
+            latency=grading.latency,
+            trace=done.trace,
+            _all_texts=[c.text for c in candidates],
+            _counter=self._counter,
+        )
 
     async def aclose(self) -> None:
         """Give back connections and model; can be called again."""
@@ -135,23 +139,6 @@ class Pruner:
         """Close."""
         await self.aclose()
 
-    def _preparation(self, config: PrunerConfig) -> list[Stage]:
-        return [] if config.min_score is None else [MinScore(config.min_score, config.keep_top_k)]
-
-    def _selection(self, config: PrunerConfig, status: Status) -> list[Stage]:
-        stages: list[Stage]
-        if status is Status.SKIPPED:
-            stages = [KeepAll()]
-        elif status is Status.FALLBACK:
-            stages = [FallbackTopN(config.fallback_top_n)]
-        else:
-            stages = [Threshold(config.threshold, config.keep_top_k, use_expected=config.scoring == "expected")]
-        if config.max_chunks is not None:
-            stages.append(MaxChunks(config.max_chunks, config.keep_top_k))
-        if config.token_cap is not None:
-            stages.append(TokenCap(config.token_cap, config.keep_top_k, self._counter))
-        return stages
-
     def _not_asked(self, query: str, candidates: Sequence[Candidate]) -> Reason | None:
         """Say why a call cannot matter, or is not worth its price."""
         if len(candidates) <= self.config.keep_top_k:
@@ -162,9 +149,21 @@ class Pruner:
             return Reason.NOT_WORTH_IT
         return None
 
+    def _ordered(self, candidates: list[Candidate]) -> list[Candidate]:
+        if self.config.chunk_order == "shuffle":
+            return random.Random(self.config.seed).sample(candidates, len(candidates))
+        return candidates
+
+    def _warn(self, answer: Answer, n: int, latency: float) -> None:
+        _log.warning(
+            "fell back to the reranker's order: %s (%s; %s, %d chunks, %.2f s)",
+            *(answer.reason, answer.detail, self.config.model, n, latency),
+        )
+
     def _grading(self, n: int, status: Status, reason: Reason | None, **known: Any) -> Grading:
         nothing = (None,) * n
         given = {"grades": nothing, "expected": nothing, "notes": nothing, **known}
+        shuffled = self.config.chunk_order == "shuffle"
         return Grading(
             **given,
             status=status,
@@ -173,40 +172,20 @@ class Pruner:
             prompt=self._prompt.name,
             prompt_sha256=self._prompt.sha256,
             readout=self.config.readout,
+            chunk_order=f"shuffle {self.config.seed}" if shuffled else "reranker",
         )
 
-    def _graded(self, n: int, candidates: Sequence[Candidate], answer: Answer, latency: float) -> Grading:
+    def _graded(self, n: int, fitted: Fit, answer: Answer, latency: float) -> Grading:
         usage = replace(answer.usage, cost=self._price(answer.usage))
         known: dict[str, Any] = {"usage": usage, "latency": latency, "reply": answer.raw.text if answer.raw else None}
+        status, reason = answer.status, answer.reason
         if answer.sheet:
-            indices = [c.index for c in candidates]
-            known["grades"] = _spread_out(n, indices, answer.sheet.grades)
-            known["expected"] = _spread_out(n, indices, answer.sheet.expected)
-            known["notes"] = _spread_out(n, indices, answer.sheet.notes)
-        return self._grading(n, answer.status, answer.reason, **known)
-
-    def _result(
-        self,
-        chunks: Sequence[T],
-        candidates: Sequence[Candidate],
-        kept: Sequence[Candidate],
-        stages: tuple[StageTrace, ...],
-        grading: Grading,
-        config: PrunerConfig,
-    ) -> PruneResult[T]:
-        in_order = sorted(kept, key=lambda c: c.index)
-        return PruneResult(
-            chunks=[chunks[c.index] for c in in_order],
-            texts=[c.text for c in in_order],
-            decisions=_decisions(candidates, kept, stages, grading),
-            status=grading.status,
-            reason=grading.reason,
-            usage=grading.usage,
-            latency=grading.latency,
-            trace=_trace(grading, config, stages),
-            _all_texts=[c.text for c in candidates],
-            _counter=self._counter,
-        )
+            indices = [c.index for c in fitted.shown]
+            for name in ("grades", "expected", "notes"):
+                known[name] = _spread_out(n, indices, getattr(answer.sheet, name))
+            if fitted.left_out:
+                status, reason = Status.PARTIAL, Reason.MISSING_GRADES
+        return self._grading(n, status, reason, left_out=fitted.left_out, **known)
 
 
 async def prune(query: str, chunks: Sequence[T], *, history: Sequence[str] = (), **dials: Any) -> PruneResult[T]:
@@ -236,6 +215,17 @@ def _run_sync(make: Callable[[], Coroutine[Any, Any, R]]) -> R:
         return thread.submit(lambda: context.run(lambda: asyncio.run(make()))).result()
 
 
+def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:
+    """Return how many tokens a prompt may have: as configured, as the backend says, or as is known of the model."""
+    if config.max_input_tokens is not None:
+        return config.max_input_tokens
+    own = getattr(backend, "input_tokens", None)
+    if isinstance(own, int):
+        return own
+    window = None if config.base_url else context_window(config.prefix, config.model_name)
+    return window and max(window - _ROOM_FOR_REPLY, window // 2)
+
+
 def _check_texts(query: object, history: object) -> None:
     if not isinstance(query, str):
         raise RequestError(f"query must be a str, not {type(query).__name__}")
@@ -258,29 +248,3 @@ def _spread_out(n: int, indices: Sequence[int], values: Sequence[Any]) -> tuple[
     """Put the values of labels 1.. at their places in the caller's list."""
     at = dict(zip(indices, values, strict=True))
     return tuple(at.get(index) for index in range(n))
-
-
-def _decisions(
-    candidates: Sequence[Candidate], kept: Sequence[Candidate], stages: Sequence[StageTrace], grading: Grading
-) -> tuple[Decision, ...]:
-    keepers = {c.index: str(c.by) for c in kept}
-    droppers = {index: reason for stage in stages for index, reason in stage.dropped.items()}
-    notes = grading.notes or (None,) * len(candidates)
-    return tuple(
-        Decision(c.index, c.chunk.id, c.grade, c.expected, c.index in keepers, by, note)
-        for c, note in zip(candidates, notes, strict=True)
-        for by in [keepers.get(c.index) or droppers[c.index]]
-    )
-
-
-def _trace(grading: Grading, config: PrunerConfig, stages: tuple[StageTrace, ...]) -> Trace:
-    return Trace(
-        model=grading.model,
-        prompt=grading.prompt,
-        prompt_sha256=grading.prompt_sha256,
-        readout=grading.readout,
-        status=grading.status,
-        reason=grading.reason,
-        dials=config.selection_dials(),
-        stages=stages,
-    )

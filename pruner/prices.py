@@ -1,10 +1,10 @@
-"""What a grading cost, where the model's price is known. Offline."""
+"""What is known of hosted models, offline: their price and the size of their context."""
 
 from collections.abc import Callable
 
 from pruner.schema import Usage
 
-__all__ = ["Pricer", "make_pricer"]
+__all__ = ["Pricer", "context_window", "make_pricer"]
 
 Pricer = Callable[[Usage], float | None]
 
@@ -30,3 +30,14 @@ def make_pricer(provider: str, model: str) -> Pricer:
 
     price(Usage(input_tokens=1))
     return price
+
+
+def context_window(provider: str, model: str) -> int | None:
+    """Return how many tokens a model takes, input and output together; None where nobody knows."""
+    try:
+        from genai_prices import Usage as Priced
+        from genai_prices import calc_price
+
+        return calc_price(Priced(input_tokens=1), model_ref=model, provider_id=provider).model.context_window
+    except (ImportError, LookupError, ValueError):
+        return None

@@ -196,6 +196,8 @@ class Grading:
         model: `prefix:name` that was asked.
         prompt: name of the prompt, and `sha256` of its source.
         readout: `json` or `probe`.
+        chunk_order: of the prompt: `reranker`, or `shuffle` with its seed.
+        left_out: input indices that were not shown, as the prompt was full.
         reply: the raw reply text; may quote chunks.
     """
 
@@ -210,6 +212,8 @@ class Grading:
     prompt: str = ""
     prompt_sha256: str = ""
     readout: str = ""
+    chunk_order: str = ""
+    left_out: tuple[int, ...] = ()
     reply: str | None = None
 
 
@@ -245,6 +249,8 @@ class Trace(BaseModel):
     prompt: str
     prompt_sha256: str
     readout: str
+    chunk_order: str
+    left_out: tuple[int, ...]
     status: Status
     reason: Reason | None
     dials: dict[str, Any]

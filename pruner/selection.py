@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pruner.schema import By, Candidate
 from pruner.stages import StageResult
 
-__all__ = ["FallbackTopN", "KeepAll", "Threshold"]
+__all__ = ["FallbackTopN", "KeepAll", "LeftOut", "Threshold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,25 @@ class FallbackTopN:
         n = len(candidates) if self.n is None else self.n
         kept = [replace(c, by=By.FALLBACK) for c in candidates[:n]]
         return StageResult(kept, {c.index: By.FALLBACK_TOP_N for c in candidates[n:]})
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Apply the rule of the fallback to candidates that the model was not shown: beyond the first n they go.
+
+    Attributes:
+        indices: of the candidates that were not shown.
+        n: `fallback_top_n`; None keeps all, ungraded.
+    """
+
+    indices: frozenset[int]
+    n: int | None
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Split by place, the others pass."""
+        n = len(candidates) if self.n is None else self.n
+        dropped = {c.index: By.FALLBACK_TOP_N for c in candidates[n:] if c.index in self.indices}
+        return StageResult([c for c in candidates if c.index not in dropped], dropped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -377,3 +377,72 @@ def test_any_result_is_a_sublist_in_order_with_the_first_few(written: list[int |
 def test_grades_are_numbers_with_names() -> None:
     assert [int(grade) for grade in Grade] == [1, 2, 3, 4, 5]
     assert Grade(3).name == "SUPPORTING"
+
+
+LONG = [f"{name} " * 400 for name in FIVE]
+
+
+async def test_a_list_too_long_for_the_prompt_is_cut_there_and_only_there() -> None:
+    backend = ScriptedBackend([pairs(5, 1, 1, 1, 1)])
+    result = await Pruner(PrunerConfig(max_input_tokens=2_500), backend=backend).prune("q", LONG)
+    assert result.status == "ok"
+    assert " […]" in backend.requests[0].user
+    assert result.texts[0] == LONG[0]
+
+
+async def test_what_does_not_fit_stays_out_of_the_prompt_ungraded_and_kept() -> None:
+    backend = ScriptedBackend([pairs(1, 1, 5)])
+    result = await Pruner(PrunerConfig(max_input_tokens=1_400, keep_top_k=1), backend=backend).prune("q", LONG)
+    assert backend.requests[0].n == 3
+    assert (result.status, result.reason) == ("partial", "missing_grades")
+    assert [d.by for d in result.decisions] == ["keep_top_k", "below_threshold", "grade", "ungraded", "ungraded"]
+    assert result.trace.left_out == (3, 4)
+
+
+async def test_what_does_not_fit_follows_the_rule_of_the_fallback() -> None:
+    backend = ScriptedBackend([pairs(1, 1, 5)])
+    config = PrunerConfig(max_input_tokens=1_400, keep_top_k=1, fallback_top_n=4)
+    result = await Pruner(config, backend=backend).prune("q", LONG)
+    assert [d.by for d in result.decisions][3:] == ["ungraded", "fallback_top_n"]
+
+
+async def test_a_prompt_with_no_room_for_a_chunk_falls_back_without_a_call() -> None:
+    result = await pruner(max_input_tokens=300).prune("q " * 500, LONG)
+    assert (result.status, result.reason, result.usage.calls) == ("fallback", "context_overflow", 0)
+
+
+def read_only(tokens: int) -> RawGrading:
+    return RawGrading(text=pairs(5, 1, 1, 1, 1), usage=Usage(tokens, 9, calls=1))
+
+
+@pytest.mark.parametrize(("tokens", "status"), [(200, "fallback"), (2_900, "ok"), (0, "ok")])
+async def test_a_server_that_read_only_a_part_of_the_prompt_is_not_believed(tokens: int, status: str) -> None:
+    result = await pruner(read_only(tokens)).prune("q", LONG)
+    assert result.status == status
+    assert result.reason == ("prompt_truncated" if status == "fallback" else None)
+
+
+async def test_a_short_prompt_is_never_held_to_be_cut_off() -> None:
+    assert (await pruner(read_only(1)).prune("q", FIVE)).status == "ok"
+
+
+async def test_a_tokenizer_that_is_good_at_chinese_is_believed() -> None:
+    chunks = ["检索到的段落并不都是回答问题所需要的内容。" * 40] * 5
+    assert (await pruner(read_only(2_800)).prune("q", chunks)).status == "ok"
+
+
+async def test_a_shuffled_prompt_gives_each_chunk_its_own_grade_and_the_trace_says_so() -> None:
+    def by_text(request: GradingRequest) -> str:
+        places = sorted(range(5), key=lambda i: request.user.index(FIVE[i]))
+        return pairs(*[5 if FIVE[i] == "delta" else 1 for i in places])
+
+    backend = ScriptedBackend(by_text)
+    one = Pruner(PrunerConfig(chunk_order="shuffle", seed=3, keep_top_k=0), backend=backend)
+    first, again = [await one.prune("q", FIVE) for _ in range(2)]
+    assert first.chunks == ["delta"]
+    assert first.trace.chunk_order == "shuffle 3"
+    assert backend.requests[0] == backend.requests[1]
+    assert first.decisions == again.decisions
+    other = Pruner(PrunerConfig(chunk_order="shuffle", seed=4, keep_top_k=0), backend=backend)
+    assert (await other.prune("q", FIVE)).chunks == ["delta"]
+    assert backend.requests[2].user != backend.requests[0].user

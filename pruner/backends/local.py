@@ -36,9 +36,14 @@ class LocalBackend:
         model: a GGUF file.
         progress: called with (steps done, steps in all) while a list is graded.
 
+    Attributes:
+        input_tokens: how long a list it can read.
+
     Raises:
         ConfigError: the extra `local` is not installed, or the model cannot be loaded.
     """
+
+    input_tokens = 16_000
 
     def __init__(self, model: Path, *, progress: Progress | None = None) -> None:
         self._progress = progress or (lambda done, total: None)
