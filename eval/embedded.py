@@ -10,23 +10,33 @@ import asyncio
 import gzip
 import hashlib
 import json
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
-from pruner import PrunerConfig
+from pruner import Grading, Pruner, PrunerConfig, Status
+from pruner.backends.calibration import levels_of
 from pruner.backends.local import LocalBackend
+from pruner.backends.scripted import ScriptedBackend
 from pruner.preparation import to_chunks
 from pruner.prompting import build_request, load_prompt
-from pruner.schema import Candidate
+from pruner.replies import read_reply
+from pruner.schema import Candidate, RawGrading
 
 __all__ = ["Record", "half_of", "load_records"]
 
+Matrix = NDArray[np.float64]
+SHARES_BELOW = (0.02, 0.07, 0.35, 0.75)
+THRESHOLDS = (2, 3, 4)
+SELECTOR = Pruner(PrunerConfig(model="local:any"), backend=ScriptedBackend([]))
 RECORDS = Path(__file__).parent / "records" / "embedded.jsonl"
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -42,10 +52,10 @@ class Plan:
 
 
 PLANS = (
-    Plan("hotpotqa_pooled", 15, 7, 10),
-    Plan("musique", 20, 5, 10),
-    Plan("xquad", 20, 4, 10),
-    Plan("mtrag", 10, 4, 5),
+    Plan("hotpotqa_pooled", 15, 10, 10),
+    Plan("musique", 20, 6, 10),
+    Plan("xquad", 20, 2, 10),
+    Plan("mtrag", 10, 2, 5),
 )
 
 
@@ -137,15 +147,107 @@ def _read_one(backend: LocalBackend, dataset: str, row: dict[str, Any]) -> Recor
     )
 
 
+def fit(records: list[Record]) -> str:
+    """Fit the constants of `pruner.backends.calibration` on the `tune` half.
+
+    The weight of the list's mean comes from a logistic regression of needed on (reading, mean of the list); it stays
+    above -1, so that a list of which nothing is needed can be seen. The cuts are quantiles of the needed chunks'
+    scores: so many of them may fall below a level.
+    """
+    tune = [r for r in records if r.half == "tune"]
+    rows = np.array([(reading, np.mean(r.readings), 1.0) for r in tune for reading in r.readings])
+    needed = np.array([place in r.gold for r in tune for place in range(r.n)])
+    slope, of_mean, _ = _logistic(rows, needed)
+    weight = float(np.clip(of_mean / slope, -0.8, 0.0))
+    scores = rows[needed] @ np.array([1.0, weight, 0.0])
+    cuts = ", ".join(f"{np.quantile(scores, share):.2f}" for share in SHARES_BELOW)
+    counts = f"{len(tune)} lists, {needed.sum()} of {len(needed)} chunks needed"
+    return f"{counts}\n_WEIGHT_OF_MEAN = {weight:.2f}\n_CUTS = ({cuts})"
+
+
+def _logistic(rows: Matrix, labels: Matrix, steps: int = 50) -> Matrix:
+    """Maximum likelihood by Newton's method, with a small ridge so that it always converges."""
+    weights = np.zeros(rows.shape[1])
+    for _ in range(steps):
+        p = 1 / (1 + np.exp(-rows @ weights))
+        gradient = rows.T @ (labels - p) - 1e-3 * weights
+        hessian = (rows * (p * (1 - p))[:, None]).T @ rows + 1e-3 * np.eye(len(weights))
+        weights = weights + np.linalg.solve(hessian, gradient)
+    return weights
+
+
+def table(records: list[Record], half: str) -> str:
+    """Recall preserved and compression per set, beside cutting the ranking to the same number of chunks."""
+    lines = [
+        f"| set ({half} half) | lists | AUC | {' | '.join(f'threshold {t}' for t in THRESHOLDS)} |",
+        f"|---|---|---|{'---|' * len(THRESHOLDS)}",
+    ]
+    chosen = [r for r in records if r.half == half]
+    for name in [*dict.fromkeys(r.dataset for r in chosen), "all"]:
+        rows = [r for r in chosen if name in (r.dataset, "all")]
+        model, order = (np.mean([_auc(by(r), r) for r in rows]) for by in (_readings, _ranking))
+        cells = [f"{model:.2f} ({order:.2f})", *(_cell(rows, threshold) for threshold in THRESHOLDS)]
+        lines.append(f"| {name} | {len(rows)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _readings(record: Record) -> Sequence[float]:
+    return record.readings
+
+
+def _ranking(record: Record) -> Sequence[float]:
+    return range(0, -record.n, -1)
+
+
+def _cell(rows: list[Record], threshold: int) -> str:
+    kept = [_kept(r, threshold) for r in rows]
+    mean = sum(map(len, kept)) / len(kept)
+    recall, compression = _measure(rows, kept)
+    cut, cut_compression = _measure(rows, [set(range(_size(r, rows, mean))) for r in rows])
+    return f"{recall:.2f} / {compression:.2f} ({cut:.2f} / {cut_compression:.2f})"
+
+
+def _size(record: Record, rows: list[Record], mean: float) -> int:
+    """Length to which a ranking is cut so that about as many chunks are kept in all."""
+    return round(mean * record.n / np.mean([r.n for r in rows]))
+
+
+def _kept(record: Record, threshold: int) -> set[int]:
+    """Return what the pruner keeps of a list by its recorded readings: the real reader and stages, no model."""
+    sheet = read_reply(RawGrading(levels=levels_of(record.readings)), record.n)
+    grading = Grading(sheet.grades, sheet.expected, Status.OK)
+    result = SELECTOR.assemble("", ["x"] * record.n, grading, threshold=threshold)
+    return {d.index for d in result.decisions if d.kept}
+
+
+def _measure(rows: list[Record], kept: list[set[int]]) -> tuple[float, float]:
+    """Return the share of lists that still hold every needed chunk, and the share of chunks dropped."""
+    whole = [set(r.gold) <= left for r, left in zip(rows, kept, strict=True)]
+    return float(np.mean(whole)), 1 - sum(map(len, kept)) / sum(r.n for r in rows)
+
+
+def _auc(scores: Sequence[float], record: Record) -> float:
+    """Return how often a needed chunk scores above one that is not, ties by half; 0.5 where all or none are needed."""
+    needed = [scores[place] for place in record.gold]
+    others = [score for place, score in enumerate(scores) if place not in record.gold]
+    pairs = [(a > b) + 0.5 * (a == b) for a in needed for b in others]
+    return float(np.mean(pairs)) if pairs else 0.5
+
+
 def main() -> None:
     """Run one of the steps."""
     parser = argparse.ArgumentParser(prog="python -m eval.embedded", description=__doc__)
-    parser.add_argument("step", choices=["read"])
+    parser.add_argument("step", choices=["read", "fit", "table"])
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the labelled lists")
     parser.add_argument("--records", type=Path, default=RECORDS)
     parser.add_argument("--model", default="local:qwen2.5-coder-1.5b")
     options = parser.parse_args()
-    read(options.data, options.records, options.model)
+    if options.step == "read":
+        read(options.data, options.records, options.model)
+        return
+    records = load_records(options.records)
+    shown = [fit(records)] if options.step == "fit" else [table(records, half) for half in ("test", "tune")]
+    sys.stdout.write("\n\n".join(shown) + "\n")
 
 
 if __name__ == "__main__":

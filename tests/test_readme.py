@@ -1,0 +1,41 @@
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pruner import PrunerConfig
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"```console\n\$ pruner ([^\n]*--help)\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_readme_shows_help_texts() -> None:
+    assert len(COMMANDS) >= 2
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [pytest.param(*command, id=command[0]) for command in COMMANDS])
+def test_a_help_text_in_the_readme_is_that_of_the_program(arguments: str, shown: str) -> None:
+    command = [sys.executable, "-m", "pruner.cli", *arguments.split()]
+    environment = {**os.environ, "COLUMNS": "110", "NO_COLOR": "1"}
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    assert shown.split() == printed.replace("cli.py", "pruner").split()
+
+
+def test_every_python_block_of_the_readme_compiles() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        compile(block, "README.md", "exec", flags=0x2000)  # await at the top level
+
+
+def test_every_dial_is_in_the_readme() -> None:
+    assert not [name for name in PrunerConfig.model_fields if f"`{name}`" not in README]
+
+
+def test_every_file_the_readme_links_to_exists() -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", README)
+    assert not [link for link in links if not (ROOT / link).exists()]
