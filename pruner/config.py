@@ -25,8 +25,9 @@ from pruner.schema import Grade
 
 __all__ = ["KEY_VARIABLES", "PREFIXES", "PrunerConfig", "Sources", "gather"]
 
-PREFIXES = ("openai", "local", "scripted")
-KEY_VARIABLES = {"openai": "OPENAI_API_KEY"}
+PREFIXES = ("openai", "anthropic", "litellm", "local", "scripted")
+# litellm reads the variables of its many vendors itself.
+KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 _SELECTION_DIALS = frozenset(
     {"threshold", "keep_top_k", "min_score", "max_chunks", "token_cap", "fallback_top_n", "scoring"}
 )
@@ -50,17 +51,24 @@ def _level(value: Any) -> Any:
 def _known_prefix(value: Any) -> Any:
     if isinstance(value, str):
         prefix, colon, name = value.partition(":")
-        if prefix not in PREFIXES or not colon or not name:
+        if prefix not in PREFIXES or not colon or not name or not value.isprintable():
             raise ValueError(f"must be 'prefix:name' with one of the prefixes {', '.join(PREFIXES)}; got {value!r}")
+    return value
+
+
+def _sendable(value: SecretStr) -> SecretStr:
+    if not (value.get_secret_value().isascii() and value.get_secret_value().isprintable()):
+        raise ValueError("holds characters that no header takes; was it copied whole and clean?")
     return value
 
 
 def _http_url(value: str) -> str:
     try:
         parts = urlsplit(value)
+        _ = parts.port, (parts.hostname or "").encode("idna")
     except ValueError as error:
         raise ValueError(f"is no URL: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"must begin with http:// or https:// and name a host; got {value!r}")
     return value
 
@@ -83,7 +91,9 @@ class PrunerConfig(BaseModel):
     base_url: Annotated[str, AfterValidator(_http_url)] | None = Field(
         default=None, description="an OpenAI-compatible server instead of the vendor's own"
     )
-    api_key: SecretStr | None = Field(default=None, description="key of the provider; not needed with a base_url")
+    api_key: Annotated[SecretStr, AfterValidator(_sendable)] | None = Field(
+        default=None, description="key of the provider; not needed with a base_url"
+    )
     timeout: Annotated[float, BeforeValidator(_no_bool), Field(gt=0)] = Field(
         default=5.0, description="seconds for the whole grading, retries included (local models: 180)"
     )
@@ -163,8 +173,9 @@ class PrunerConfig(BaseModel):
     def _defaults_of_local(cls, data: Any) -> Any:
         if isinstance(data, dict) and str(data.get("model", "")).startswith("local:"):
             data = {"timeout": 180.0, "readout": "probe", **data}
+            data = {"prompt": "probe.v1", **data} if data["readout"] == "probe" else data
         if isinstance(data, dict) and data.get("readout") == "probe":
-            data = {"prompt": "probe.v1", **data}
+            data = {"prompt": "levels.v1", **data}
         return data
 
     @model_validator(mode="after")
@@ -175,8 +186,8 @@ class PrunerConfig(BaseModel):
                 raise ValueError(f"{name}={value} is below keep_top_k={self.keep_top_k}; raise it or lower keep_top_k")
         if self.readout == "probe" and self.reasons:
             raise ValueError("reasons=True needs readout='json': a probe is answered with one digit")
-        if self.readout == "probe" and self.prefix == "openai":
-            raise ValueError("readout='probe' needs a local: model")
+        if self.readout == "probe" and self.prefix == "anthropic":
+            raise ValueError("readout='probe' needs token probabilities, which Anthropic does not give")
         return self
 
     @model_validator(mode="wrap")

@@ -1,6 +1,7 @@
 """The one LLM call: asked inside one deadline, retried where that can help, read into grades."""
 
 import asyncio
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,10 @@ from pruner.schema import Counter, GradingRequest, RawGrading, Status, Usage
 __all__ = ["Answer", "ask"]
 
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=2.0, jitter=0.2)
+_JITTER = 0.2
 _FLAT = 0.05
 _READ, _SHORT = 0.7, 1_000
+_LONG_LINE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +113,31 @@ async def _before(deadline: float, attempts: _Attempts) -> RawGrading:
 
 
 class _WaitAsTold(wait_base):
-    """Wait as long as the provider asked for, else a growing time with jitter."""
+    """Wait as long as the provider asked for, else a growing time; with jitter, lest all callers come back at once.
+
+    A provider that keeps asking for less than the growing time gets the growing time: "at once" is believed once.
+    """
 
     def __call__(self, retry_state: RetryCallState) -> float:
         error = retry_state.outcome.exception() if retry_state.outcome else None
-        told = error.retry_after if isinstance(error, BackendError) else None
-        return _BACKOFF(retry_state) if told is None else told
+        if not isinstance(error, BackendError) or error.retry_after is None:
+            return _BACKOFF(retry_state)
+        if error.reason is Reason.BAD_REQUEST:  # To be asked in another form: there is nothing to wait for.
+            return error.retry_after
+        least = _BACKOFF(retry_state) if retry_state.attempt_number > 1 else 0.0
+        return max(error.retry_after * random.uniform(1, 1 + _JITTER), least)
 
 
 def _check_read_whole(raw: RawGrading, request: GradingRequest, counter: Counter) -> None:
     """Refuse a grading of a prompt that the server cut off without saying so: it reports far fewer tokens than it got.
 
     Counted exactly only where a low estimate does not settle it: newer tokenizers take half a token for a character
-    that is not ASCII.
+    that is not ASCII. What cannot be counted quickly counts as nothing: a long line may be of blanks.
     """
     seen = raw.usage.input_tokens
     if not seen or request.probe or seen >= _READ * _at_least(request.system + request.user):
         return
-    lines = [*request.system.splitlines(), *request.user.splitlines()]
+    lines = [line for text in (request.system, request.user) for line in text.splitlines() if len(line) <= _LONG_LINE]
     counted = min(_at_least(request.system + request.user), sum(map(counter.count, lines)))
     if counted > _SHORT and seen < _READ * counted:
         raise ReplyError(Reason.PROMPT_TRUNCATED, f"the server read {seen} of at least {counted} tokens")

@@ -20,7 +20,7 @@ from pruner.grading import Answer, ask
 from pruner.preparation import to_chunks
 from pruner.prices import context_window, make_pricer
 from pruner.prompting import build_request, load_prompt
-from pruner.schema import Candidate, Chunk, Grading, PruneResult, Status
+from pruner.schema import Candidate, Chunk, Grading, PruneResult, Status, Usage
 from pruner.tokens import TokenCounter
 
 __all__ = ["Pruner", "prune", "prune_sync"]
@@ -28,6 +28,7 @@ __all__ = ["Pruner", "prune", "prune_sync"]
 _log = logging.getLogger("pruner")
 # Of a context window, left for the answer.
 _ROOM_FOR_REPLY = 8_192
+_NO_ROOM = Answer(Status.FALLBACK, Reason.CONTEXT_OVERFLOW, "not one chunk fits into the prompt", None, None, Usage())
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -85,10 +86,10 @@ class Pruner:
             return self._grading(len(chunks), Status.SKIPPED, reason)
         fitted = fit(candidates, self._budget, [self._system, query, query, *history], self._counter)
         shown = self._ordered(fitted.shown)
-        if not shown:
-            return self._grading(len(chunks), Status.FALLBACK, Reason.CONTEXT_OVERFLOW)
-        request = build_request(self._prompt, self.config, query, shown, history)
-        answer = await ask(self._backend, request, started + self.config.timeout, self._counter)
+        answer = _NO_ROOM
+        if shown:
+            request = build_request(self._prompt, self.config, query, shown, history)
+            answer = await ask(self._backend, request, started + self.config.timeout, self._counter)
         latency = loop.time() - started
         if answer.status is Status.FALLBACK:
             self._warn(answer, len(shown), latency)

@@ -1,7 +1,9 @@
 """What happens to the chunks before anyone is asked about them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -15,10 +17,12 @@ _FIELDS = Chunk.model_fields.keys()
 
 
 def to_chunks(given: Sequence[object]) -> list[Chunk]:
-    """Bring the caller's chunks into our form. Unknown keys of a mapping become metadata.
+    """Bring the caller's chunks into our form.
+
+    Of a mapping, None counts as not given, unknown keys become metadata, and keys of metadata become str.
 
     Raises:
-        RequestError: the list is none, or an entry holds no text; the message names the entry.
+        RequestError: the list is none, or an entry holds no text or a field of the wrong type; the message names it.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence):
         raise RequestError(f"chunks must be a list of str, Chunk or mapping, not {type(given).__name__}")
@@ -32,19 +36,32 @@ def _to_chunk(index: int, given: object) -> Chunk:
         return Chunk(text=given)
     if not isinstance(given, Mapping):
         raise RequestError(f"chunk {index} is a {type(given).__name__}; give a str, a Chunk or a mapping with a 'text'")
-    known = {key: value for key, value in given.items() if key in _FIELDS}
-    extra = {str(key): value for key, value in given.items() if key not in _FIELDS}
     try:
-        return Chunk(**{**known, "metadata": {**extra, **(known.get("metadata") or {})}})
-    except (ValidationError, TypeError) as error:
+        return Chunk(**_fields(given))
+    except ValidationError as error:
         raise RequestError(f"chunk {index}: {_first(error)}") from None
+    except Exception as error:
+        # The caller's objects are asked for their keys, values and str(), and may raise whatever they like.
+        raise RequestError(f"chunk {index} cannot be read: {type(error).__name__}") from error
 
 
-def _first(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        fault = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
-    return str(error)
+def _fields(given: Mapping[Any, Any]) -> dict[str, Any]:
+    known = {key: value for key, value in given.items() if key in _FIELDS and value is not None}
+    extra = {str(key): value for key, value in given.items() if key not in _FIELDS}
+    metadata = known.setdefault("metadata", {})
+    if isinstance(metadata, Mapping):
+        known["metadata"] = {**extra, **{str(key): value for key, value in metadata.items()}}
+    if isinstance(known.get("date"), date):
+        known["date"] = known["date"].isoformat()
+    if isinstance(known.get("heading_path"), str | Iterator):
+        # A str is one heading, not its letters. An iterator is refused as one: reading it would use it up.
+        known["heading_path"] = [known["heading_path"]]
+    return known
+
+
+def _first(error: ValidationError) -> str:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
 
 
 @dataclass(frozen=True, slots=True)

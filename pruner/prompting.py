@@ -23,6 +23,7 @@ PROMPTS = _packaged if _packaged.is_dir() else _packaged.parent.parent / "prompt
 _BLOCKS = {"json": ("system", "user"), "probe": ("system", "opening", "chunk", "question")}
 _TOKENS_PER_GRADE = {"pairs": 12, "listed": 24, "keyed": 12}
 _TOKENS_PER_REASON = 40
+_LINE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +60,18 @@ def prompt_names() -> list[str]:
 
 
 def load_prompt(name: str) -> Prompt:
-    """Load a shipped prompt by name, or one's own by path.
+    """Load a shipped prompt by name, or one's own by path. Such a file is text to be filled in: it cannot run code.
 
     Raises:
         ConfigError: there is none, it cannot be read or compiled, or it lacks a block.
     """
-    from jinja2 import Environment, StrictUndefined, TemplateError
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     path = Path(name) if name.endswith(".jinja") else PROMPTS / f"{name}.jinja"
     try:
         raw = path.read_bytes()
-        environment = Environment(undefined=StrictUndefined, autoescape=False)
+        environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
         template = environment.from_string(raw.decode("utf-8"))
     except OSError:
         raise ConfigError(
@@ -139,7 +141,9 @@ def _texts(shown: dict[str, Any]) -> list[str]:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    """Bring a title or the like to one line of bearable length."""
+    line = " ".join(text[: 2 * _LINE].split())
+    return line if len(line) <= _LINE else line[:_LINE] + "…"
 
 
 def _code(texts: Sequence[str]) -> str:
@@ -149,8 +153,8 @@ def _code(texts: Sequence[str]) -> str:
     keep it secret: a text that holds it gets another one, and a longer one, as no text can hold them all.
     """
     everything = "\n".join(texts)
-    digest = hashlib.shake_128(everything.encode("utf-8", "surrogatepass"))
-    return next(code for size in count(3) if (code := digest.hexdigest(size)) not in everything)
+    digest, in_any_case = hashlib.shake_128(everything.encode("utf-8", "surrogatepass")), everything.lower()
+    return next(code for size in count(3) if (code := digest.hexdigest(size)) not in in_any_case)
 
 
 def reply_schema(reply_format: str, n: int, *, reasons: bool = False) -> dict[str, Any]:

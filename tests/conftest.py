@@ -2,9 +2,14 @@ import os
 import shutil
 
 import pytest
+from hypothesis import settings
 
 from pruner.backends.modelstore import DEFAULT_MODEL, model_path
 from pruner.errors import ConfigError
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 FORBIDDEN = set(filter(None, os.environ.get("PRUNER_TEST_FORBID_SKIPS", "").split(",")))
 

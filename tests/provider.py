@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -15,6 +15,8 @@ class Reply:
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
 
+
+HANG = Reply(status=0)
 
 Answer = Callable[[dict[str, Any]], Reply]
 
@@ -35,6 +37,21 @@ def completion(choice: dict[str, Any], usage: dict[str, Any] | None = None) -> R
     return as_json(body)
 
 
+def message(*blocks: dict[str, Any], stop: str = "end_turn", usage: Any = None) -> Reply:
+    """An answer of Anthropic's Messages API."""
+    body = {
+        "id": "msg",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": list(blocks),
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": usage or {"input_tokens": 100, "output_tokens": 10},
+    }
+    return as_json(body)
+
+
 def as_json(body: Any, status: int = 200, **headers: str) -> Reply:
     return Reply(status, json.dumps(body).encode(), {"content-type": "application/json", **headers})
 
@@ -44,6 +61,9 @@ class Provider:
     url: str
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    asked: threading.Event = field(default_factory=threading.Event)
+    hung_up: threading.Event = field(default_factory=threading.Event)
 
 
 class _Server(ThreadingHTTPServer):
@@ -60,12 +80,23 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.provider.requests.append(body)
         self.server.provider.headers.append({k.lower(): v for k, v in self.headers.items()})
+        self.server.provider.paths.append(self.path)
+        self.server.provider.asked.set()
         reply = self.server.answer(body)
+        if reply is HANG:
+            self._wait_for_the_end()
+            return
         self.send_response(reply.status)
         for name, value in {**reply.headers, "content-length": str(len(reply.body))}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(reply.body)
+
+    def _wait_for_the_end(self) -> None:
+        self.close_connection = True
+        with suppress(ConnectionError):
+            self.rfile.read(1)
+        self.server.provider.hung_up.set()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

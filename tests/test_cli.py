@@ -153,7 +153,7 @@ def test_config_shows_each_value_and_where_it_came_from(
 
 def test_prompt_show_prints_the_source_or_the_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prompt", "show"]) == 0
-    assert capsys.readouterr().out.split() == ["grade.v1", "probe.v1"]
+    assert capsys.readouterr().out.split() == ["grade.v1", "levels.v1", "probe.v1"]
     assert main(["prompt", "show", "grade.v1"]) == 0
     assert "ESSENTIAL" in capsys.readouterr().out
 

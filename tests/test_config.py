@@ -25,6 +25,11 @@ def test_a_local_model_gets_more_time_and_is_probed() -> None:
     assert (config.timeout, config.readout, config.prompt) == (180.0, "probe", "probe.v1")
 
 
+def test_a_probe_of_a_server_asks_for_levels() -> None:
+    assert PrunerConfig(readout="probe").prompt == "levels.v1"
+    assert PrunerConfig(readout="probe", prompt="mine.jinja").prompt == "mine.jinja"
+
+
 def test_an_explicit_timeout_wins_over_that_of_a_local_model() -> None:
     assert PrunerConfig(model="local:x", timeout=7).timeout == 7
 
@@ -55,11 +60,16 @@ def test_an_explicit_timeout_wins_over_that_of_a_local_model() -> None:
         ({"base_url": "nonsense"}, "base_url: "),
         ({"base_url": "http://[bad"}, "base_url: "),
         ({"base_url": "ftp://host/v1"}, "base_url: "),
+        ({"base_url": "http://host:99999/v1"}, "base_url: "),
+        ({"base_url": "http://ho\0st/v1"}, "base_url: "),
+        ({"base_url": "http://" + "x" * 99 + ".com"}, "base_url: "),
+        ({"api_key": "kéy"}, "api_key: "),
+        ({"api_key": "key\n"}, "api_key: "),
+        ({"model": "openai:\ud800"}, "model: "),
         ({"readout": "xml"}, "readout: "),
         ({"reply_format": "csv"}, "reply_format: "),
         ({"scoring": "mean"}, "scoring: "),
         ({"model": "local:x", "reasons": True}, "reasons=True needs readout='json'"),
-        ({"readout": "probe"}, "readout='probe' needs a local: model"),
     ],
 )
 def test_a_wrong_dial_is_named_in_one_line(dials: dict[str, Any], message: str) -> None:

@@ -51,6 +51,11 @@ def test_the_tail_of_the_ranking_stays_out_when_cutting_is_not_enough() -> None:
     assert all(len(c.text.split()) >= 150 for c in found.shown)
 
 
+def test_titles_and_headings_take_room_too() -> None:
+    long_title = Candidate(0, Chunk(text="w", title="word " * 500), "w")
+    assert fit([long_title] * 3, 1_500, [], Words()).left_out == (0,)
+
+
 def test_a_budget_that_the_query_eats_leaves_everything_out() -> None:
     found = fit(candidates(500, 500), 100, ["word " * 200], Words())
     assert (found.shown, found.left_out) == ([], (0, 1))

@@ -406,9 +406,10 @@ async def test_what_does_not_fit_follows_the_rule_of_the_fallback() -> None:
     assert [d.by for d in result.decisions][3:] == ["ungraded", "fallback_top_n"]
 
 
-async def test_a_prompt_with_no_room_for_a_chunk_falls_back_without_a_call() -> None:
+async def test_a_prompt_with_no_room_for_a_chunk_falls_back_without_a_call(caplog: pytest.LogCaptureFixture) -> None:
     result = await pruner(max_input_tokens=300).prune("q " * 500, LONG)
     assert (result.status, result.reason, result.usage.calls) == ("fallback", "context_overflow", 0)
+    assert "context_overflow" in caplog.records[0].getMessage()
 
 
 def read_only(tokens: int) -> RawGrading:
@@ -420,6 +421,10 @@ async def test_a_server_that_read_only_a_part_of_the_prompt_is_not_believed(toke
     result = await pruner(read_only(tokens)).prune("q", LONG)
     assert result.status == status
     assert result.reason == ("prompt_truncated" if status == "fallback" else None)
+
+
+async def test_blanks_that_take_few_tokens_are_not_held_for_a_prompt_cut_off() -> None:
+    assert (await pruner(read_only(900)).prune("q", [" " * 100_000, *FIVE[1:]])).status == "ok"
 
 
 async def test_a_short_prompt_is_never_held_to_be_cut_off() -> None:

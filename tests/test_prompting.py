@@ -19,6 +19,7 @@ CHUNKS = [
 
 # A released prompt never changes: a new wording is a new version.
 RELEASED = {
+    "levels.v1": "0e526d565725152aee0a6a4b423fc56737f143de8b22e177d774b799f5c91740",
     "grade.v1": "35eed0460f6446394b251dec3a681ebe5714504e16796d81f36b7cb6ea597e12",
     "probe.v1": "ac7afd8e8b149c84f1335ba75c9471b5ddbacb28fa0a8ebefa252c12b9fbb49d",
 }
@@ -26,7 +27,7 @@ RELEASED = {
 
 def request_for(name: str, *, query: str = "How long?", history: tuple[str, ...] = (), **dials: Any) -> GradingRequest:
     candidates = [Candidate(i, chunk, chunk.text) for i, chunk in enumerate(CHUNKS)]
-    config = PrunerConfig(model="local:m" if name.startswith("probe") else "openai:m", **dials)
+    config = PrunerConfig(model="local:m" if name == "probe.v1" else "openai:m", **dials)
     return build_request(load_prompt(name), config, query, candidates, history)
 
 
@@ -38,7 +39,7 @@ def shown(request: GradingRequest) -> str:
     return "".join(f"==== {name}\n{text}\n" for name, text in parts)
 
 
-@pytest.mark.parametrize("name", ["grade.v1", "probe.v1"])
+@pytest.mark.parametrize("name", ["grade.v1", "levels.v1", "probe.v1"])
 def test_a_prompt_renders_as_it_was_reviewed(name: str) -> None:
     rendered = shown(
         request_for(name, history=("What plans are there?", "Basic and Pro."), instructions="Docs of Acme.")
@@ -50,12 +51,12 @@ def test_every_shipped_prompt_is_released_with_its_hash() -> None:
     assert {name: load_prompt(name).sha256 for name in prompt_names()} == RELEASED
 
 
-@pytest.mark.parametrize("name", ["grade.v1", "probe.v1"])
+@pytest.mark.parametrize("name", ["grade.v1", "levels.v1", "probe.v1"])
 def test_the_system_turn_is_the_same_for_every_list(name: str) -> None:
     assert request_for(name).system == request_for(name, query="Other?", history=("x",)).system
 
 
-@pytest.mark.parametrize("name", ["grade.v1", "probe.v1"])
+@pytest.mark.parametrize("name", ["grade.v1", "levels.v1", "probe.v1"])
 def test_nothing_of_query_chunk_or_history_is_in_the_system_turn(name: str) -> None:
     system = request_for(name, query="Wherefore?", history=("earlier",)).system
     assert not any(text in system for text in ["Wherefore", "earlier", "Retention", "30 days"])
@@ -127,8 +128,9 @@ def test_the_reply_format_asked_for_is_shown(dials: dict[str, Any], example: str
     assert example in request_for("grade.v1", **dials).system
 
 
-def test_each_probe_asks_once_about_each_chunk() -> None:
-    probe = request_for("probe.v1").probe
+@pytest.mark.parametrize("name", ["levels.v1", "probe.v1"])
+def test_each_probe_asks_once_about_each_chunk(name: str) -> None:
+    probe = request_for(name).probe
     assert probe is not None
     assert len(probe.chunks) == len(probe.questions) == 3
     assert [str(label) in q for label, q in enumerate(probe.questions, 1)] == [True] * 3

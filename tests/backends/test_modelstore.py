@@ -20,21 +20,7 @@ from pruner.backends.modelstore import (
     pull,
 )
 from pruner.errors import ConfigError
-
-CONTENT = b"GGUF" + bytes(range(256)) * 8
-TINY = Model(
-    name="tiny",
-    file="tiny.gguf",
-    size=len(CONTENT),
-    sha256=hashlib.sha256(CONTENT).hexdigest(),
-    hf_repo="nobody/tiny-GGUF",
-    hf_file="tiny.gguf",
-    licence="Apache-2.0",
-    parts_package="tiny-part{}",
-    parts_version="0.1",
-    parts=3,
-    part_size=1000,
-)
+from tests.backends.tiny import CONTENT, TINY
 
 
 @dataclass

@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 import json
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +73,8 @@ async def test_usage_is_what_the_server_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [[], "many", {"prompt_tokens": None}, {"prompt_tokens": -3}, {"prompt_tokens_details": 5}]
+    "usage",
+    [[], "many", {"prompt_tokens": None}, {"prompt_tokens": -3}, {"prompt_tokens": True}, {"prompt_tokens_details": 5}],
 )
 async def test_senseless_usage_is_none(usage: Any) -> None:
     raw, _ = await ask(as_json({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": usage}))
@@ -200,6 +202,38 @@ async def test_a_request_refused_in_every_form_falls_back_as_bad_request() -> No
 async def test_an_endless_body_is_a_fault_of_the_provider() -> None:
     error = await fault(Reply(200, b" " * 10_000_000, {"content-type": "application/json"}))
     assert error.reason is Reason.PROVIDER_ERROR
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+@pytest.mark.parametrize("charset", ["hex", "idna", "undefined", "rot13", "punycode", "utf-16", "no-such"])
+async def test_a_charset_of_no_text_is_ignored(status: int, charset: str) -> None:
+    reply = Reply(status, b'{"error":{"message":"no"}}', {"content-type": f"application/json; charset={charset}"})
+    with serve(reply) as provider:
+        async with Pruner(PrunerConfig(model="openai:m", base_url=provider.url, timeout=0.5)) as pruner:
+            result = await pruner.prune("q", ["a", "b", "c"])
+    assert result.status == "fallback"
+
+
+@pytest.mark.parametrize("status", [200, 400, 503])
+async def test_a_long_body_is_not_read_to_its_end_whatever_its_status(status: int) -> None:
+    error = await fault(Reply(status, b"[" * 5_000_000, {"content-type": "application/json"}))
+    assert error.reason is Reason.PROVIDER_ERROR
+
+
+async def test_a_compressed_answer_is_read_and_one_that_unpacks_without_end_is_not() -> None:
+    zipped = {"content-type": "application/json", "content-encoding": "gzip"}
+    raw, _ = await ask(Reply(200, gzip.compress(chat("x").body), zipped))
+    assert raw.text == "x"
+    error = await fault(Reply(200, gzip.compress(b" " * 100_000_000), zipped))
+    assert error.reason is Reason.PROVIDER_ERROR
+
+
+async def test_numbers_of_any_size_are_survived() -> None:
+    token = '{"token":"5","logprob":-%s,"top_logprobs":[{"token":"5","logprob":-%s}]}' % (("9" * 400,) * 2)
+    body = '{"choices":[{"message":{"content":"5"},"logprobs":{"content":[%s]}}],"usage":{"prompt_tokens":%s}}'
+    raw, _ = await ask(Reply(200, (body % (token, "9" * 400)).encode(), {"content-type": "application/json"}))
+    assert raw.tokens[0].top == (("5", -1000.0),)
+    assert raw.usage.input_tokens == 0
 
 
 async def test_a_redirect_is_not_followed() -> None:

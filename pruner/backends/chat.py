@@ -1,0 +1,138 @@
+"""The format of chat completions, which OpenAI, its imitators and litellm share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pruner.backends.dialect import Dialect
+from pruner.backends.faults import from_status
+from pruner.backends.wire import as_int, as_str
+from pruner.errors import BackendError, Reason
+from pruner.schema import GradingRequest, RawGrading, Token, Usage
+
+__all__ = ["body_of", "dialect_with", "read"]
+
+_TOP_LOGPROBS = 10
+_REASONING_TOKENS = 4_096
+
+
+def dialect_with(cap: str, other_cap: str) -> Dialect:
+    """Return the dialect to begin with: what the output cap is called, and what else it may be called."""
+    optional = (cap, "temperature", "reasoning_effort", "logprobs", "top_logprobs")
+    return Dialect(("schema", "json_object", "plain"), optional, {cap: other_cap})
+
+
+def body_of(
+    model: str, request: GradingRequest, dialect: Dialect, *, temperature: float | None, reasons: bool
+) -> dict[str, Any]:
+    """Return what is sent.
+
+    Args:
+        model: the provider's name of the model.
+        request: what is asked.
+        dialect: what the model takes.
+        temperature: sent only if given.
+        reasons: whether the model thinks before it answers: then little effort is asked for, and room left for it.
+    """
+    cap = request.max_output_tokens + (_REASONING_TOKENS if reasons else 0)
+    optional = {
+        "max_completion_tokens": cap,
+        "max_tokens": cap,
+        "temperature": temperature,
+        "reasoning_effort": "low" if reasons else None,
+        "logprobs": request.logprobs or None,
+        "top_logprobs": _TOP_LOGPROBS if request.logprobs else None,
+    }
+    sent = [dialect.name_of(parameter) for parameter in dialect.optional]
+    messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}]
+    body = {"model": model, "messages": messages, **_form(dialect.form, request.schema)}
+    return body | {name: optional[name] for name in sent if name and optional[name] is not None}
+
+
+def _form(form: str, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    if schema is None or form == "plain":
+        return {}
+    if form == "json_object":
+        return {"response_format": {"type": "json_object"}}
+    strict = {"name": "grades", "strict": True, "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": strict}}
+
+
+def read(body: object) -> RawGrading:
+    """Take from an answer what is there, whatever shape it has.
+
+    Raises:
+        BackendError: the answer holds no choice.
+    """
+    match body:
+        case {"choices": [{"message": {} as message, **choice}, *_], **rest}:
+            return RawGrading(
+                text=_text(message),
+                reasoning=as_str(message.get("reasoning_content")) or as_str(message.get("reasoning")),
+                finish=_finish(message, choice.get("finish_reason")),
+                tokens=_tokens(choice.get("logprobs")),
+                usage=_usage(rest.get("usage")),
+            )
+        case {"error": {"code": int(status), **rest}}:
+            raise from_status(status, rest)
+    raise BackendError(Reason.PROVIDER_ERROR, "the answer holds no choice", retryable=True)
+
+
+def _text(message: Mapping[str, Any]) -> str | None:
+    """Return the content, else the arguments of tool calls, else the text of content parts."""
+    match message:
+        case {"content": str(content)} if content.strip():
+            return content
+        case {"tool_calls": [*calls]} if calls:
+            arguments = [call["function"]["arguments"] for call in calls if _has_arguments(call)]
+            return "\n".join(arguments)
+        case {"content": [*parts]}:
+            return "".join(
+                part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
+            )
+    return as_str(message.get("content"))
+
+
+def _has_arguments(call: object) -> bool:
+    match call:
+        case {"function": {"arguments": str()}}:
+            return True
+    return False
+
+
+def _finish(message: Mapping[str, Any], reason: object) -> Any:
+    if message.get("refusal") or reason == "content_filter":
+        return "refused"
+    return "length" if reason == "length" else "stop"
+
+
+def _tokens(logprobs: object) -> tuple[Token, ...]:
+    match logprobs:
+        case {"content": [*entries]}:
+            return tuple(
+                Token(entry["token"], _top(entry.get("top_logprobs"))) for entry in entries if _is_token(entry)
+            )
+    return ()
+
+
+def _top(alternatives: object) -> tuple[tuple[str, float], ...]:
+    entries = alternatives if isinstance(alternatives, Sequence) else ()
+    return tuple((entry["token"], _bounded(entry["logprob"])) for entry in entries if _is_token(entry))
+
+
+def _bounded(logprob: float) -> float:
+    """Bring a number of any size, which JSON may hold, to one that a float can be."""
+    return float(max(min(logprob, 0), -1_000))
+
+
+def _is_token(entry: object) -> bool:
+    match entry:
+        case {"token": str(), "logprob": int() | float()}:
+            return True
+    return False
+
+
+def _usage(usage: object) -> Usage:
+    given: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
+    details = given.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
+    return Usage(as_int(given.get("prompt_tokens")), as_int(given.get("completion_tokens")), as_int(cached), calls=1)

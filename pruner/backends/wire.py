@@ -1,0 +1,87 @@
+"""What the backends that speak HTTP do alike, whatever the vendor's format."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+
+# HTTP clients load this at the first connection, which is within a call.
+import anyio._backends._asyncio  # noqa: F401
+import httpx2
+
+from pruner.config import KEY_VARIABLES, PrunerConfig
+from pruner.errors import BackendError, ConfigError, Reason
+
+__all__ = ["as_int", "as_str", "http_maker", "key_of", "parse"]
+
+_MAX_BODY = 2_000_000
+_MAX_ENCODED_BODY = 64_000
+
+
+def http_maker() -> Callable[[], httpx2.AsyncClient]:
+    """Return a function that makes clients quickly: no time-out of their own, no redirects, bounded bodies."""
+    tls = httpx2.create_ssl_context()
+    limits = httpx2.Limits(max_connections=None)
+    return lambda: httpx2.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks={"response": [_tame]})
+
+
+async def _tame(response: httpx2.Response) -> None:
+    """Bound a body before an SDK reads it, errors' too, and read it as UTF-8 whatever charset it claims.
+
+    A compressed one is bounded more narrowly, as it may be a thousand times as long when it is unpacked.
+    """
+    response.encoding = "utf-8"
+    limit = _MAX_ENCODED_BODY if "content-encoding" in response.headers else _MAX_BODY
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(response.stream, limit)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
+        self._stream, self._left = stream, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            self._left -= len(part)
+            if self._left < 0:
+                raise httpx2.ReadError("the answer is longer than any answer should be")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def key_of(config: PrunerConfig) -> str | None:
+    """Return the key to send; None to a server of one's own that was given none.
+
+    Raises:
+        ConfigError: no key for the vendor's own address.
+    """
+    if config.api_key is None and config.base_url is None:
+        raise ConfigError(
+            f"no API key for {config.model!r}: set {KEY_VARIABLES[config.prefix]} and use PrunerConfig.load(), "
+            "pass api_key, or pass base_url for a server of your own"
+        )
+    return config.api_key.get_secret_value() if config.api_key else None
+
+
+def parse(content: bytes) -> object:
+    """Read a body.
+
+    Raises:
+        BackendError: it is no JSON, or larger than any answer.
+    """
+    if len(content) > _MAX_BODY:
+        raise BackendError(Reason.PROVIDER_ERROR, f"the answer has {len(content)} bytes", retryable=True)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise BackendError(Reason.PROVIDER_ERROR, "the answer is no JSON", retryable=True) from error
+
+
+def as_str(value: object) -> str | None:
+    """Return a text; None for anything else."""
+    return value if isinstance(value, str) else None
+
+
+def as_int(value: object) -> int:
+    """Return a count; 0 for anything else."""
+    return value if type(value) is int and 0 < value < 10**12 else 0

@@ -1,0 +1,399 @@
+"""What holds for every backend that speaks to a server, over whatever SDK and wire format."""
+
+import asyncio
+import gc
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+
+from pruner import BackendError, ConfigError, Pruner, PrunerConfig, Reason
+from pruner.backends import ClosableBackend, make_backend
+from pruner.prompting import reply_schema
+from pruner.schema import GradingRequest, RawGrading
+from tests.provider import HANG, Provider, Reply, as_json, chat, message, serve
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = GradingRequest("system text", "user text", 2, schema=reply_schema("pairs", 2), max_output_tokens=99)
+PAIRS = '{"grades":[[1,5],[2,1],[3,1]]}'
+
+
+def openai_error(text: str) -> Any:
+    return {"error": {"message": text, "type": "some_error", "code": None}}
+
+
+def anthropic_error(text: str) -> Any:
+    return {"type": "error", "error": {"type": "some_error", "message": text}, "request_id": "r"}
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A backend and the format that its server speaks.
+
+    Attributes:
+        model: prefix and name.
+        answer: an answer with that reply.
+        error: the body of an error with that message.
+        schema: where a body holds the schema of the reply.
+    """
+
+    model: str
+    answer: Callable[[str], Reply]
+    error: Callable[[str], Any]
+    schema: Callable[[dict[str, Any]], Any]
+
+    def make(self, url: str, **dials: Any) -> ClosableBackend:
+        backend = make_backend(PrunerConfig(model=self.model, base_url=url, **dials))
+        assert isinstance(backend, ClosableBackend)
+        return backend
+
+
+def anthropic_answer(text: str) -> Reply:
+    return message({"type": "text", "text": text})
+
+
+def in_response_format(body: dict[str, Any]) -> Any:
+    assert body["response_format"]["json_schema"]["strict"] is True
+    return body["response_format"]["json_schema"]["schema"]
+
+
+WIRES = {
+    "openai": Wire("openai:m", chat, openai_error, in_response_format),
+    "anthropic": Wire(
+        "anthropic:m", anthropic_answer, anthropic_error, lambda body: body["output_config"]["format"]["schema"]
+    ),
+    # One vendor that litellm asks through OpenAI's SDK, one that it asks itself, in another format.
+    "litellm-sdk": Wire("litellm:openai/m", chat, openai_error, in_response_format),
+    "litellm-own": Wire(
+        "litellm:anthropic/claude-haiku-4-5",
+        anthropic_answer,
+        anthropic_error,
+        lambda body: body.get("output_config", {}).get("format", body.get("output_format"))["schema"],
+    ),
+}
+NO_LITELLM = pytest.mark.skipif(find_spec("litellm") is None, reason="the extra litellm is not installed")
+
+
+def of(name: str) -> Any:
+    return pytest.param(WIRES[name], id=name, marks=NO_LITELLM if "litellm" in name else ())
+
+
+@pytest.fixture(params=[of(name) for name in WIRES])
+def wire(request: pytest.FixtureRequest) -> Wire:
+    found = request.param
+    assert isinstance(found, Wire)
+    return found
+
+
+async def ask(wire: Wire, answer: Any, request: GradingRequest = REQUEST, **dials: Any) -> tuple[RawGrading, Provider]:
+    with serve(answer) as provider:
+        backend = wire.make(provider.url, **dials)
+        try:
+            return await backend.grade(request), provider
+        finally:
+            await backend.aclose()
+
+
+async def fault(wire: Wire, answer: Any) -> BackendError:
+    with pytest.raises(BackendError) as caught:
+        await ask(wire, answer)
+    return caught.value
+
+
+async def test_a_good_reply_is_read_with_its_usage(wire: Wire) -> None:
+    raw, provider = await ask(wire, wire.answer(PAIRS))
+    assert (raw.text, raw.finish, raw.usage.calls) == (PAIRS, "stop", 1)
+    assert (raw.usage.input_tokens, raw.usage.output_tokens, raw.usage.cached_tokens) == (100, 10, 0)
+    assert len(provider.requests) == 1
+
+
+async def test_instructions_and_chunks_are_sent_in_turns_of_their_own(wire: Wire) -> None:
+    _, provider = await ask(wire, wire.answer("{}"))
+    (body,) = provider.requests
+    turns = {turn["role"]: turn["content"] for turn in body["messages"]}
+    assert "user text" in json.dumps(turns["user"])
+    assert "system text" in json.dumps(turns.get("system", body.get("system")))
+    assert "system text" not in json.dumps(turns["user"])
+    assert 99 in (body.get("max_tokens"), body.get("max_completion_tokens"))
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from objects(part)
+
+
+@pytest.mark.parametrize("reasons", [False, True])
+@pytest.mark.parametrize("reply_format", ["pairs", "listed", "keyed"])
+async def test_the_schema_is_closed_requires_every_key_and_has_no_ranges(
+    wire: Wire, reply_format: str, reasons: bool
+) -> None:
+    schema = reply_schema(reply_format, 3, reasons=reasons)
+    _, provider = await ask(wire, wire.answer("{}"), GradingRequest("s", "u", 3, schema=schema))
+    sent = wire.schema(provider.requests[0])
+    assert sent == schema
+    ranges = {"minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "pattern", "multipleOf"}
+    for part in objects(sent):
+        assert not ranges & part.keys()
+        if part.get("type") == "object":
+            assert part["additionalProperties"] is False
+            assert part["required"] == list(part["properties"])
+
+
+async def test_no_form_is_asked_for_where_none_is_wanted(wire: Wire) -> None:
+    _, provider = await ask(wire, wire.answer("x"), GradingRequest("s", "u", 2))
+    assert not {"response_format", "output_config", "output_format", "tools"} & provider.requests[0].keys()
+
+
+async def test_a_temperature_is_sent_only_if_set(wire: Wire) -> None:
+    _, without = await ask(wire, wire.answer("{}"))
+    _, given = await ask(wire, wire.answer("{}"), temperature=0.5)
+    assert "temperature" not in without.requests[0]
+    assert given.requests[0]["temperature"] == 0.5
+
+
+async def test_a_server_of_ones_own_gets_its_key_and_never_that_of_the_vendor(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.setenv(name, "of-the-vendor")
+    _, without = await ask(wire, wire.answer("{}"))
+    _, with_key = await ask(wire, wire.answer("{}"), api_key="mine")
+    assert "of-the-vendor" not in json.dumps(without.headers)
+    assert "mine" in json.dumps(with_key.headers)
+
+
+async def test_the_environment_of_the_sdk_does_not_redirect_us(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1/elsewhere")
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "authorization: Bearer foreign\nx-api-key: foreign")
+    raw, provider = await ask(wire, wire.answer("x"), api_key="mine")
+    assert raw.text == "x"
+    assert "foreign" not in json.dumps(provider.headers)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "reason", "retryable"),
+    [
+        (400, "This model's maximum context length is 8192 tokens", Reason.CONTEXT_OVERFLOW, False),
+        (400, "prompt is too long: 200001 tokens > 200000 maximum", Reason.CONTEXT_OVERFLOW, False),
+        (401, "key", Reason.AUTH, False),
+        (403, "key", Reason.AUTH, False),
+        (404, "no model", Reason.BAD_REQUEST, False),
+        (429, "rate", Reason.RATE_LIMITED, True),
+        (500, "boom", Reason.PROVIDER_ERROR, True),
+        (503, "overloaded", Reason.PROVIDER_ERROR, True),
+        (529, "overloaded", Reason.PROVIDER_ERROR, True),
+    ],
+)
+async def test_each_status_has_its_reason(wire: Wire, status: int, text: str, reason: Reason, retryable: bool) -> None:
+    error = await fault(wire, as_json(wire.error(text), status))
+    assert (error.reason, error.retryable) == (reason, retryable)
+
+
+async def test_a_request_refused_in_every_form_falls_back_as_bad_request(wire: Wire) -> None:
+    with serve(as_json(wire.error("no"), 400)) as provider:
+        async with Pruner(PrunerConfig(model=wire.model, base_url=provider.url, timeout=30)) as pruner:
+            result = await pruner.prune("q", ["a", "b", "c"])
+    assert (result.reason, len(provider.requests)) == ("bad_request", 3)
+
+
+async def test_a_temperature_the_model_refuses_is_given_up_and_not_sent_again(wire: Wire) -> None:
+    def answer(body: dict[str, Any]) -> Reply:
+        refused = as_json(wire.error("temperature: Extra inputs are not permitted"), 400)
+        return refused if "temperature" in body else wire.answer(PAIRS)
+
+    with serve(answer) as provider:
+        config = PrunerConfig(model=wire.model, base_url=provider.url, temperature=0.5, timeout=30)
+        async with Pruner(config) as pruner:
+            statuses = [(await pruner.prune("q", ["a", "b", "c"])).status for _ in range(2)]
+    assert (statuses, len(provider.requests)) == (["ok", "ok"], 3)
+    assert wire.schema(provider.requests[-1])
+
+
+async def test_the_wait_it_asks_for_is_read(wire: Wire) -> None:
+    error = await fault(wire, as_json(wire.error("slow down"), 429, **{"retry-after": "7"}))
+    assert error.retry_after == 7
+
+
+async def test_the_message_of_an_error_quotes_no_text(wire: Wire) -> None:
+    error = await fault(wire, as_json(wire.error("secret"), 400))
+    assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"[]", b"null", b"{}", b'"x"', b"[" * 100_000, b"\xff\xfe", b" " * 10_000_000],
+    ids=["empty", "html", "list", "null", "object", "string", "deep", "bytes", "endless"],
+)
+async def test_any_other_body_is_a_fault_of_the_provider(wire: Wire, body: bytes) -> None:
+    error = await fault(wire, Reply(200, body, {"content-type": "application/json"}))
+    assert error.reason is Reason.PROVIDER_ERROR
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[]", b"null", b'{"error":5}', b'{"error":{"details":[5]}}', b"\xff"]
+)
+@pytest.mark.parametrize(("status", "reason"), [(500, Reason.PROVIDER_ERROR), (401, Reason.AUTH)])
+async def test_an_error_is_told_by_its_status_whatever_its_body(
+    wire: Wire, status: int, reason: Reason, body: bytes
+) -> None:
+    error = await fault(wire, Reply(status, body, {"content-type": "application/json"}))
+    assert error.reason is reason
+
+
+async def test_a_refused_connection_may_be_tried_again(wire: Wire) -> None:
+    backend = wire.make("http://127.0.0.1:1/v1")
+    with pytest.raises(BackendError) as caught:
+        await backend.grade(REQUEST)
+    await backend.aclose()
+    assert (caught.value.reason, caught.value.retryable) == (Reason.PROVIDER_ERROR, True)
+
+
+async def test_a_redirect_is_not_followed(wire: Wire) -> None:
+    with serve(wire.answer("{}")) as elsewhere:
+        error = await fault(wire, Reply(307, b"", {"location": elsewhere.url}))
+    assert (error.reason, elsewhere.requests) == (Reason.PROVIDER_ERROR, [])
+
+
+async def test_no_sdk_asks_again_by_itself(wire: Wire) -> None:
+    with serve(as_json(wire.error("boom"), 500)) as provider:
+        backend = wire.make(provider.url)
+        with pytest.raises(BackendError):
+            await backend.grade(REQUEST)
+        await backend.aclose()
+    assert len(provider.requests) == 1
+
+
+async def test_a_cancelled_call_ends_its_connection_and_leaves_no_task(wire: Wire) -> None:
+    before = asyncio.all_tasks()
+    with serve(HANG) as provider:
+        backend = wire.make(provider.url)
+        call = asyncio.create_task(backend.grade(REQUEST))
+        assert await asyncio.to_thread(provider.asked.wait, 60)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await asyncio.to_thread(provider.hung_up.wait, 60)
+        await backend.aclose()
+    assert asyncio.all_tasks() == before
+
+
+def test_it_serves_one_event_loop_after_another_and_leaves_no_socket(wire: Wire) -> None:
+    with serve(wire.answer("{}")) as provider:
+        backend = wire.make(provider.url)
+        for _ in range(3):
+            assert asyncio.run(backend.grade(REQUEST)).finish == "stop"
+            gc.collect()
+    assert len(provider.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        ("openai:m", "OPENAI_API_KEY"),
+        ("anthropic:m", "ANTHROPIC_API_KEY"),
+        pytest.param("litellm:groq/m", "GROQ_API_KEY", marks=NO_LITELLM),
+    ],
+)
+def test_a_missing_key_is_told_by_the_name_of_its_variable(
+    model: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ConfigError, match=f"no API key for '{model}': set {variable}"):
+        make_backend(PrunerConfig(model=model))
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=NO_LITELLM if "litellm" in n else ()) for n in WIRES])
+def test_a_call_imports_nothing(name: str) -> None:
+    """In a process of its own: in this one, everything is loaded by now."""
+    code = f"""
+import asyncio, sys
+from tests.backends.test_contract import WIRES, REQUEST, serve
+wire = WIRES[{name!r}]
+async def call(backend):
+    before = set(sys.modules)
+    await backend.grade(REQUEST)
+    return sorted(set(sys.modules) - before)
+with serve(wire.answer("{{}}")) as provider:
+    print(asyncio.run(call(wire.make(provider.url))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+class Raises:
+    """A client of any SDK, all of whose calls raise."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> "Raises":
+        return self
+
+    def with_options(self, **options: Any) -> "Raises":
+        return self
+
+    async def __call__(self, *args: Any, **options: Any) -> None:
+        raise self._error
+
+
+def subclasses(base: type[Exception]) -> Iterator[type[Exception]]:
+    for found in base.__subclasses__():
+        yield found
+        yield from subclasses(found)
+
+
+def an(error: type[Exception], response: Any) -> Exception:
+    """Make an error of that class, however many arguments its constructor wants."""
+    made = error.__new__(error)
+    known = {"message": "m", "body": None, "response": response, "status_code": response.status_code}
+    for name, value in {**known, "max_retries": None, "num_retries": None, "original_exception": None}.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("sdk", "base", "backend", "outside"),
+    [
+        # A webhook's: nothing that a call could raise.
+        ("openai", "OpenAIError", "OpenAIBackend", {"InvalidWebhookSignatureError"}),
+        ("anthropic", "AnthropicError", "AnthropicBackend", set()),
+    ],
+)
+async def test_no_exception_of_an_sdk_gets_through(sdk: str, base: str, backend: str, outside: set[str]) -> None:
+    module = importlib.import_module(sdk)
+    public = [value for value in list(vars(module).values()) if isinstance(value, type)]
+    root = getattr(module, base)
+    errors = [root, *(e for e in set(subclasses(root)) if e.__module__.partition(".")[0] == sdk)]
+    assert {e.__name__ for e in public if issubclass(e, Exception)} - {e.__name__ for e in errors} == outside
+    make = getattr(importlib.import_module(f"pruner.backends.{sdk}"), backend)
+    for error in errors:
+        raised = an(error, httpx2.Response(418))
+        with pytest.raises(BackendError):
+            await make("m", client=Raises(raised)).grade(REQUEST)
+
+
+@NO_LITELLM
+async def test_no_exception_of_litellm_gets_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = WIRES["litellm-sdk"].make("http://127.0.0.1:1/v1")
+    module = importlib.import_module("litellm")
+    vendors_own = importlib.import_module("litellm.llms.base_llm.chat.transformation").BaseLLMException
+    named = [e for e in vars(module.exceptions).values() if isinstance(e, type) and issubclass(e, Exception)]
+    errors = {vendors_own, *subclasses(vendors_own), *(e for e in named if e.__module__.startswith("litellm"))}
+    assert len(errors) > 30
+    for error in errors:
+        monkeypatch.setattr(module, "acompletion", Raises(an(error, httpx.Response(418))))
+        with pytest.raises(BackendError):
+            await backend.grade(REQUEST)
+    await backend.aclose()
