@@ -38,13 +38,15 @@ def summary(result: PruneResult[Any], model: str) -> str:
     before, after = result.tokens_before, result.tokens_after
     cost = "" if result.usage.cost is None else f", ${result.usage.cost:.5f}"
     status = result.status if result.reason is None else f"{result.status} ({result.reason})"
+    usage = result.usage
+    remembered = f" ({usage.cached_tokens} of them from the cache)" if usage.cached_tokens else ""
     asked = "" if result.status is Status.SKIPPED else f" in {result.latency:.1f} s"
     return "\n".join(
         [
             f"kept     {kept} of {n} chunks, {after} of {before} tokens "
             f"(compression {_share(n, kept)} of the chunks, {_share(before, after)} of the tokens)",
             f"status   {status}{asked}",
-            f"model    {model}, {result.usage.input_tokens} tokens in, {result.usage.output_tokens} out{cost}",
+            f"model    {model}, {usage.input_tokens} tokens in{remembered}, {usage.output_tokens} out{cost}",
         ]
     )
 

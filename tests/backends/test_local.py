@@ -77,7 +77,8 @@ def test_two_lists_at_once_are_graded_one_after_the_other(pruner: Pruner) -> Non
 
 @pytest.mark.local_model
 def test_a_list_longer_than_its_context_falls_back(pruner: Pruner) -> None:
-    result = pruner.prune_sync(QUESTION, [*CHUNKS, Chunk(text="word " * 20_000)])
+    boastful = Pruner(PrunerConfig(model="local:x", max_input_tokens=1_000_000), backend=pruner._backend)
+    result = boastful.prune_sync(QUESTION, [*CHUNKS, Chunk(text="word " * 20_000)])
     assert (result.status, result.reason) == ("fallback", "context_overflow")
 
 
