@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(("PRUNER_", "OPENAI_", "ANTHROPIC_")):
+        if name.startswith(("PRUNER_", "OPENAI_", "ANTHROPIC_", "TIKTOKEN_", "DATA_GYM_")):
             monkeypatch.delenv(name)
 
 
