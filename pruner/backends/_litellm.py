@@ -1,5 +1,6 @@
-"""litellm, kept from what it does on the side: fetch, print, call back, and leave connections open."""
+"""litellm, kept from what it does on the side: fetch, print, call back, and leave things open."""
 
+import asyncio
 import os
 import warnings
 from collections.abc import Iterator
@@ -7,14 +8,14 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 
 from pruner.backends._loops import PerLoop
 from pruner.errors import ConfigError
 
-__all__ = ["Library", "module"]
+__all__ = ["BEGUN", "Library", "module"]
 
 # Without these it fetches prices and lists, some within a call, and takes a .env file into the environment.
 _ENVIRONMENT = {
@@ -24,6 +25,10 @@ _ENVIRONMENT = {
     "LITELLM_MODE": "PRODUCTION",
 }
 _NO_SWITCH = ContextVar("_NO_SWITCH", default=False)
+# To be set when a call begins to speak.
+BEGUN: ContextVar["asyncio.Future[None] | None"] = ContextVar("BEGUN", default=None)
+
+T = TypeVar("T")
 
 
 class Library:
@@ -41,18 +46,50 @@ class Library:
         self.litellm = _load()
         self.faults = _fault_classes(self.litellm)
         self._unlogged = _callback_switch()
+        self._calls: set[asyncio.Task[dict[str, Any]]] = set()
 
-    async def complete(self, **arguments: Any) -> dict[str, Any]:
+    async def complete(self, *, client: object, **arguments: Any) -> dict[str, Any]:
         """Ask once, and return the answer in the format of chat completions.
+
+        Args:
+            client: one that speaks through connections that set `BEGUN`; None is litellm's own.
+            arguments: of `acompletion`.
 
         Raises:
             Exception: one of the `faults`.
         """
         await _LOOPS.get()
-        with _on(self._unlogged):
-            answer = await self.litellm.acompletion(**arguments, num_retries=0, max_retries=0, drop_params=False)
+        begun = asyncio.get_running_loop().create_future()
+        with _set(self._unlogged, True), _set(BEGUN, begun):
+            call = asyncio.create_task(self._call(client=client, **arguments))
+        self._calls.add(call)
+        call.add_done_callback(self._ended)
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            # Before it begins to speak, litellm works in a thread, and what comes of that must be awaited.
+            if client:
+                begun.add_done_callback(lambda _: call.cancel())
+            else:
+                call.cancel()
+            raise
+
+    async def _call(self, **arguments: Any) -> dict[str, Any]:
+        answer = await self.litellm.acompletion(**arguments, num_retries=0, max_retries=0, drop_params=False)
         body: dict[str, Any] = answer.model_dump(warnings=False)
         return body
+
+    def _ended(self, call: "asyncio.Task[dict[str, Any]]") -> None:
+        self._calls.discard(call)
+        if not call.cancelled():
+            call.exception()
+
+    async def settle(self) -> None:
+        """Wait for what is left of the running loop's calls that were given up."""
+        if left := [call for call in self._calls if call.get_loop() is asyncio.get_running_loop()]:
+            await asyncio.wait(left)
+        # litellm leaves a task behind each call, which ends in the loop's next round.
+        await asyncio.sleep(0)
 
     def missing_keys(self, model: str) -> list[str]:
         """Return the variables of which one is surely missing: only a key is, and no other looks like the vendor's."""
@@ -98,12 +135,12 @@ def _callback_switch() -> ContextVar[bool]:
 
 
 @contextmanager
-def _on(switch: ContextVar[bool]) -> Iterator[None]:
-    token = switch.set(True)
+def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        switch.reset(token)
+        variable.reset(token)
 
 
 async def _close_clients(litellm: Any) -> None:

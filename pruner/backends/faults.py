@@ -14,6 +14,7 @@ _OVERFLOW = (
     "maximum context length",
     "context window",
     "context size",
+    "context limit",
     "prompt is too long",
     "too many tokens",
 )

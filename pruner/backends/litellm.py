@@ -20,7 +20,6 @@ from pruner.backends.chat import body_of, dialect_with, read
 from pruner.backends.dialect import Dialect, Learner
 from pruner.backends.faults import from_status
 from pruner.backends.probing import probe
-from pruner.backends.wire import parse
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 from pruner.schema import GradingRequest, RawGrading
@@ -28,7 +27,6 @@ from pruner.schema import GradingRequest, RawGrading
 __all__ = ["LiteLLMBackend"]
 
 _NOWHERE = "http://127.0.0.1:1"
-_MAX_ERROR = 50_000
 
 Wrap = Callable[[Any], Any]
 
@@ -50,6 +48,8 @@ class LiteLLMBackend:
         self, model: str, *, api_key: str | None = None, base_url: str | None = None, temperature: float | None = None
     ) -> None:
         self._library = Library()
+        from pruner.backends._litellm_http import http_maker
+
         self._model, self._temperature, self._url = model, temperature, base_url
         # A server of one's own is never sent the vendor's key, which litellm would find by itself.
         self._key = api_key or ("none" if base_url else None)
@@ -57,7 +57,7 @@ class LiteLLMBackend:
         self._vendor, self._found_key, self._found_url = self._look_up()
         claude = "claude" in model
         self._reasons = thinks(model) if claude else bool(self._library.litellm.supports_reasoning(model))
-        wrap, make_http = self._wrapping(), _http_maker()
+        wrap, make_http = self._wrapping(), http_maker()
         # The first client loads what it needs; that is not to happen inside a call.
         _Client(make_http(), wrap)
         self._clients = PerLoop(lambda: _Client(make_http(), wrap), _Client.aclose)
@@ -94,6 +94,7 @@ class LiteLLMBackend:
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
         await self._clients.aclose()
+        await self._library.settle()
 
     async def _complete(
         self, request: GradingRequest, dialect: Dialect, client: object, **access: Any
@@ -162,8 +163,6 @@ class _Client:
 
     async def aclose(self) -> None:
         await self._http.aclose()
-        # litellm leaves a task behind each call, which ends in the loop's next round.
-        await asyncio.sleep(0)
 
 
 class _Unretried(openai.AsyncOpenAI):
@@ -175,28 +174,6 @@ class _Unretried(openai.AsyncOpenAI):
 def _headers(error: Exception) -> Mapping[str, str]:
     sent = getattr(getattr(error, "response", None), "headers", None)
     return sent or getattr(error, "litellm_response_headers", None) or {}
-
-
-def _http_maker() -> Callable[[], Any]:
-    import httpx
-
-    async def check(response: Any) -> None:
-        try:
-            _check(await response.aread(), good=response.is_success)
-        except BackendError as error:
-            raise httpx.ReadError(str(error)) from error
-
-    tls, limits = httpx.create_ssl_context(), httpx.Limits(max_connections=None)
-    hooks: dict[str, list[Callable[..., Any]]] = {"response": [check]}
-    return lambda: httpx.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks)
-
-
-def _check(content: bytes, *, good: bool) -> None:
-    """Refuse what litellm would work on for seconds, on the event loop: it searches what it cannot use for secrets."""
-    if good:
-        parse(content)
-    elif len(content) > _MAX_ERROR:
-        raise BackendError(Reason.PROVIDER_ERROR, f"the error has {len(content)} bytes")
 
 
 def _as_handler(http: Any) -> Any:

@@ -1,3 +1,6 @@
+import asyncio
+import gc
+import subprocess
 import sys
 import time
 from importlib.util import find_spec
@@ -88,6 +91,40 @@ async def test_a_large_body_that_is_of_no_use_does_not_hold_up_the_event_loop(st
             await backend.grade(REQUEST)
         assert time.process_time() - started < 0.5
         await backend.aclose()
+
+
+async def test_calls_given_up_before_litellm_speaks_leave_nothing_behind() -> None:
+    before = asyncio.all_tasks()
+    with serve(chat("{}")) as provider:
+        backend = LiteLLMBackend("openai/m", base_url=provider.url)
+        for rounds in range(30):
+            call = asyncio.create_task(backend.grade(REQUEST))
+            for _ in range(rounds % 5):
+                await asyncio.sleep(0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        await backend.aclose()
+    gc.collect()
+    assert asyncio.all_tasks() == before
+
+
+def test_connections_that_litellm_makes_itself_are_closed_with_the_event_loop() -> None:
+    """In a process of its own: litellm holds on to them to the end."""
+    code = """
+import asyncio
+from tests.backends.test_litellm import BackendError, GradingRequest, LiteLLMBackend, as_json, serve
+with serve(as_json({})) as provider:
+    backend = LiteLLMBackend("cohere_chat/command-r", base_url=provider.url)
+    for _ in range(2):
+        try:
+            asyncio.run(backend.grade(GradingRequest("s", "u", 2)))
+        except BackendError:
+            print(len(provider.requests))
+"""
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["1", "2"], "")
 
 
 async def test_token_alternatives_are_kept() -> None:

@@ -1,0 +1,58 @@
+"""The HTTP clients that litellm is given; in a module of its own, as `httpx` comes with litellm only."""
+
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+
+from pruner.backends._litellm import BEGUN
+from pruner.backends.wire import parse
+from pruner.errors import BackendError
+
+__all__ = ["http_maker"]
+
+_MAX_BODY, _MAX_SMALL_BODY = 2_000_000, 50_000
+
+
+def http_maker() -> Callable[[], httpx.AsyncClient]:
+    """Return a function that makes clients quickly: no time-out of their own, no redirects, bounded bodies."""
+    tls, limits = httpx.create_ssl_context(), httpx.Limits(max_connections=None)
+    hooks: dict[str, list[Callable[..., object]]] = {"request": [_begin], "response": [_check]}
+    return lambda: httpx.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks)
+
+
+async def _begin(request: httpx.Request) -> None:
+    begun = BEGUN.get()
+    if begun and not begun.done():
+        begun.set_result(None)
+
+
+async def _check(response: httpx.Response) -> None:
+    """Read a body before litellm does, which would work for seconds, on the event loop, on a large one of no use.
+
+    It searches that for secrets. A compressed one may be a thousand times as long when it is unpacked.
+    """
+    response.encoding = "utf-8"
+    small = response.is_error or "content-encoding" in response.headers
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    response.stream = _Bounded(response.stream, _MAX_SMALL_BODY if small else _MAX_BODY)
+    content = await response.aread()
+    if response.is_success:
+        try:
+            parse(content)
+        except BackendError as error:
+            raise httpx.ReadError(str(error)) from error
+
+
+class _Bounded(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, limit: int) -> None:
+        self._stream, self._left = stream, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            self._left -= len(part)
+            if self._left < 0:
+                raise httpx.ReadError("the answer is longer than any answer should be")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
