@@ -210,10 +210,22 @@ def _run_sync(make: Callable[[], Coroutine[Any, Any, R]]) -> R:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(make())
+        return _run(make())
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: context.run(lambda: asyncio.run(make()))).result()
+        return thread.submit(lambda: context.run(lambda: _run(make()))).result()
+
+
+def _run(work: Coroutine[Any, Any, R]) -> R:
+    """Do as `asyncio.run()`, but do not wait for the loop's threads: one may hang for minutes in looking up a name."""
+    with asyncio.Runner() as runner:
+        try:
+            return runner.run(work)
+        finally:
+            loop = runner.get_loop()
+            if executor := getattr(loop, "_default_executor", None):
+                executor.shutdown(wait=False)
+                loop._default_executor = None  # type: ignore[attr-defined]
 
 
 def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:

@@ -22,11 +22,7 @@ from pruner.config import PREFIXES
 from tests import faulty
 from tests.faulty import Behaviour, Faulty, answering
 
-pytestmark = [
-    pytest.mark.anyio,
-    # litellm makes its coroutine in another thread; a deadline before that is awaited leaves it unawaited.
-    pytest.mark.filterwarnings("ignore:coroutine '.*acompletion' was never awaited"),
-]
+pytestmark = pytest.mark.anyio
 
 CHUNKS = ["alpha", "beta", "gamma"]
 TIMEOUT = 0.15
@@ -142,8 +138,6 @@ async def test_a_fault_falls_back_in_time_with_its_reason_and_its_connection_clo
 
 @pytest.mark.usefixtures("one_call")
 async def test_a_body_without_end_is_not_read_on_until_the_deadline(prefix: str) -> None:
-    if prefix == "litellm":
-        pytest.xfail("its HTTP client reads as much as comes")
     with faulty.faulty(faulty.flood) as server:
         async with pruning(prefix, server.url, AMPLE) as pruner:
             assert (await in_time(pruner)).reason == "provider_error"
@@ -261,7 +255,6 @@ async def test_a_host_without_an_address_is_a_fault_and_a_dead_resolver_is_not_w
     assert set(resolver.asked) == {"nowhere.invalid"}
 
 
-@pytest.mark.xfail(reason="asyncio.run() waits for the thread that resolves the name")
 def test_synchronous_code_does_not_wait_for_a_dead_resolver_either(
     prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
