@@ -194,9 +194,6 @@ async def test_a_certificate_of_nobody_is_not_trusted(prefix: str, certificate: 
         assert server.calls == []
 
 
-@pytest.mark.xfail(
-    run=False, reason="httpcore2 closes a connection whose handshake failed, but not one that was cancelled in it"
-)
 async def test_a_tls_handshake_without_end_is_given_up(prefix: str) -> None:
     with faulty.faulty(faulty.mute) as server:
         async with pruning(prefix, server.url.replace("http:", "https:")) as pruner:

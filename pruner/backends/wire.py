@@ -1,7 +1,8 @@
 """What the backends that speak HTTP do alike, whatever the vendor's format."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 # HTTP clients load this at the first connection, which is within a call.
 import anyio._backends._asyncio  # noqa: F401
@@ -10,7 +11,7 @@ import httpx2
 from pruner.config import KEY_VARIABLES, PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 
-__all__ = ["as_int", "as_str", "http_maker", "key_of", "parse"]
+__all__ = ["as_int", "as_str", "closing_failed_handshakes", "http_maker", "key_of", "parse"]
 
 _MAX_BODY = 2_000_000
 _MAX_ENCODED_BODY = 64_000
@@ -20,7 +21,29 @@ def http_maker() -> Callable[[], httpx2.AsyncClient]:
     """Return a function that makes clients quickly: no time-out of their own, no redirects, bounded bodies."""
     tls = httpx2.create_ssl_context()
     limits = httpx2.Limits(max_connections=None)
-    return lambda: httpx2.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks={"response": [_tame]})
+    hooks: dict[str, list[Callable[..., Any]]] = {"request": [_begin], "response": [_tame]}
+    return lambda: httpx2.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks)
+
+
+async def _begin(request: httpx2.Request) -> None:
+    request.extensions["trace"] = closing_failed_handshakes()
+
+
+def closing_failed_handshakes() -> Callable[[str, Mapping[str, Any]], Any]:
+    """Return a tracer for one request that closes its connection when the TLS handshake ends in a cancellation.
+
+    httpcore closes it on errors only; the event loop would hold on to the socket until the server gives up.
+    """
+    opened: Any = None
+
+    async def trace(event: str, info: Mapping[str, Any]) -> None:
+        nonlocal opened
+        if event == "connection.connect_tcp.complete":
+            opened = info["return_value"]
+        elif event == "connection.start_tls.failed" and opened is not None:
+            await opened.aclose()
+
+    return trace
 
 
 async def _tame(response: httpx2.Response) -> None:
