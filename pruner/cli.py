@@ -18,6 +18,7 @@ from pruner.config import PrunerConfig, gather
 from pruner.console import clean, table
 from pruner.errors import PrunerError, RequestError
 from pruner.pipeline import Pruner
+from pruner.preparation import to_chunks
 from pruner.prompting import load_prompt, prompt_names
 from pruner.schema import PruneResult, Status
 from pruner.views import decision_table, summary
@@ -179,18 +180,35 @@ def _read_chunks(name: str) -> Rows:
         raise RequestError(f"cannot read {shown}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise RequestError(f"{shown} is not UTF-8: {error.reason} at byte {error.start}") from None
-    return [_read_line(f"{shown} line {n}", line) for n, line in enumerate(lines, 1) if line.strip()]
+    rows = [_read_line(f"{shown} line {n}", line) for n, line in enumerate(lines, 1) if line.strip()]
+    if not rows:
+        raise RequestError(f"no chunks in {shown}")
+    return rows
 
 
 def _read_line(where: str, line: str) -> str | dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"{where} is not JSON: {error}") from None
+        fault = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise RequestError(f"{where} is not JSON: {fault}; give one string or object a line") from None
     match row:
         case str() | {"text": str()}:
-            return row
-    raise RequestError(f'{where}: give a string, or an object with a "text" that is a string')
+            return _checked(where, row)
+    raise RequestError(f'{where}: give a string, or an object with a "text" that is a string, one a line')
+
+
+def _no_constant(name: str) -> NoReturn:
+    """Refuse NaN and the infinities, which JSON has not, and which nobody could read in our output."""
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _checked(where: str, row: str | dict[str, Any]) -> str | dict[str, Any]:
+    try:
+        to_chunks([row])
+    except RequestError as error:
+        raise RequestError(f"{where}: {str(error).removeprefix('chunk 0').lstrip(': ')}") from None
+    return row
 
 
 def _as_json(result: PruneResult[Any]) -> dict[str, Any]:
@@ -214,10 +232,12 @@ def _demo(options: argparse.Namespace) -> int:
     from pruner.tokens import TokenCounter
 
     started = time.monotonic()
+    if options.top < 1:
+        raise RequestError("--top must be at least 1")
     config = PrunerConfig.load(**{"model": DEMO_MODEL, **_dials(options)})
     if config.model == DEMO_MODEL:
         pull(find_model(config.model_name), echo=_note)
-    query = options.query or DEFAULT_QUESTION
+    query = DEFAULT_QUESTION if options.query is None else options.query
     corpus = Corpus.build(TokenCounter())
     chunks = corpus.search(query, options.top)
     if not chunks:
@@ -234,7 +254,7 @@ def _demo(options: argparse.Namespace) -> int:
 def _model_pull(options: argparse.Namespace) -> int:
     from pruner.backends.modelstore import find_model, pull
 
-    _say(str(pull(find_model(options.name), echo=_note)))
+    _say(str(pull(find_model(options.name), echo=_note, check=True)))
     return EXIT_OK
 
 
@@ -261,14 +281,16 @@ def _prompt_show(options: argparse.Namespace) -> int:
 def _config(options: argparse.Namespace) -> int:
     values, sources = gather(**_dials(options))
     config = PrunerConfig(**values)
-    rows = [(name, _shown(value), sources.get(name, "default")) for name, value in config]
+    rows = [(name, _shown(name, value), sources.get(name, "default")) for name, value in config]
     _say(table(rows, ("dial", "value", "from"), flexible="value"))
     return EXIT_OK
 
 
-def _shown(value: object) -> str:
+def _shown(name: str, value: object) -> str:
     if isinstance(value, SecretStr):
         return "********"
+    if name == "base_url" and isinstance(value, str) and "?" in value:
+        return value.partition("?")[0] + "?********"
     return "-" if value is None or value == "" else str(value)
 
 

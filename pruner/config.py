@@ -17,6 +17,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     SecretStr,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -32,6 +33,8 @@ _SELECTION_DIALS = frozenset(
     {"threshold", "keep_top_k", "min_score", "max_chunks", "token_cap", "fallback_top_n", "scoring"}
 )
 
+_OTHER_VARIABLES = ("PRUNER_CACHE_DIR", "PRUNER_TEST_FORBID_SKIPS")
+
 Sources = dict[str, str]
 
 
@@ -43,9 +46,15 @@ def _no_bool(value: Any) -> Any:
 
 def _level(value: Any) -> Any:
     """Take a level by name in any case, as people write it in an environment variable."""
-    if isinstance(value, str) and value.strip().upper() in Grade.__members__:
-        return Grade[value.strip().upper()]
-    return _no_bool(value)
+    if not isinstance(value, str):
+        return _no_bool(value)
+    name = value.strip().upper()
+    if name in Grade.__members__:
+        return Grade[name]
+    try:
+        return float(name)
+    except ValueError:
+        raise ValueError(f"{value!r} is neither 1..5 nor one of {', '.join(Grade.__members__)}") from None
 
 
 def _known_prefix(value: Any) -> Any:
@@ -66,10 +75,12 @@ def _http_url(value: str) -> str:
     try:
         parts = urlsplit(value)
         _ = parts.port, (parts.hostname or "").encode("idna")
-    except ValueError as error:
-        raise ValueError(f"is no URL: {error}") from None
+    except ValueError:
+        raise ValueError("is no URL") from None
     if not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"must begin with http:// or https:// and name a host; got {value!r}")
+        raise ValueError("must begin with http:// or https:// and name a host")
+    if "@" in parts.netloc:
+        raise ValueError("holds a user or password, which logs would show; give the key as api_key")
     return value
 
 
@@ -155,7 +166,7 @@ class PrunerConfig(BaseModel):
         return self.model_dump(include=set(_SELECTION_DIALS))
 
     @classmethod
-    def load(cls, *, file: Path | None = None, **dials: Any) -> Self:
+    def load(cls, *, file: str | Path | None = None, **dials: Any) -> Self:
         """Make a config from explicit dials, then the environment, then a TOML file, then defaults.
 
         Args:
@@ -167,6 +178,12 @@ class PrunerConfig(BaseModel):
             ConfigError: a value is wrong, whatever its source, or the file cannot be read.
         """
         return cls(**gather(file, **dials)[0])
+
+    @field_validator("api_key", "base_url", mode="before")
+    @classmethod
+    def _blank_is_none(cls, value: Any) -> Any:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        return None if isinstance(text, str) and not text.strip() else value
 
     @model_validator(mode="before")
     @classmethod
@@ -209,7 +226,7 @@ def _explain(error: ValidationError) -> str:
     return f"{name}: {message}" if name else message
 
 
-def gather(file: Path | None = None, **dials: Any) -> tuple[dict[str, Any], Sources]:
+def gather(file: str | Path | None = None, **dials: Any) -> tuple[dict[str, Any], Sources]:
     """Collect dials from all sources, and say where each came from (`argument`, a variable or a file).
 
     An empty variable counts as unset. The vendor's own key variable is used only for the vendor's own address: a key
@@ -221,23 +238,30 @@ def gather(file: Path | None = None, **dials: Any) -> tuple[dict[str, Any], Sour
         sources |= origins
     prefix = str(values.get("model", PrunerConfig.model_fields["model"].default)).partition(":")[0]
     variable = KEY_VARIABLES.get(prefix, "")
-    if not values.get("api_key") and not values.get("base_url") and os.environ.get(variable):
+    unset = not values.get("api_key") or sources["api_key"] not in ("argument", "PRUNER_API_KEY")
+    if unset and not values.get("base_url") and os.environ.get(variable, "").strip():
         values["api_key"], sources["api_key"] = os.environ[variable], variable
     return values, sources
 
 
 def _from_environment() -> tuple[dict[str, Any], Sources]:
     variables = {name: f"PRUNER_{name.upper()}" for name in PrunerConfig.model_fields}
+    known = {*variables.values(), *_OTHER_VARIABLES}
+    if unknown := sorted(v for v in os.environ if v.startswith("PRUNER_") and v not in known):
+        close = difflib.get_close_matches(unknown[0], known, 1)
+        raise ConfigError(f"unknown variable {unknown[0]!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
     found = {name: os.environ[v] for name, v in variables.items() if os.environ.get(v, "").strip()}
     return dict(found), {name: variables[name] for name in found}
 
 
-def _from_file(file: Path | None) -> tuple[dict[str, Any], Sources]:
-    for path in [file] if file else [Path("pruner.toml"), Path("pyproject.toml")]:
+def _from_file(file: str | Path | None) -> tuple[dict[str, Any], Sources]:
+    for path in [Path(file)] if file else [Path("pruner.toml"), Path("pyproject.toml")]:
         if file or path.is_file():
             table = _read_toml(path)
-            if path.name == "pyproject.toml":
-                table = table.get("tool", {}).get("pruner", {})
+            for key in ("tool", "pruner") if path.name == "pyproject.toml" else ():
+                table = table.get(key, {})
+                if not isinstance(table, Mapping):
+                    raise ConfigError(f"{path}: [tool.pruner] must be a table")
             if table:
                 return dict(table), dict.fromkeys(table, str(path))
     return {}, {}

@@ -18,7 +18,7 @@ from pruner.errors import ConfigError, Reason, RequestError
 from pruner.fitting import Fit, fit
 from pruner.grading import Answer, ask
 from pruner.preparation import to_chunks
-from pruner.prices import context_window, make_pricer
+from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
 from pruner.schema import Candidate, Chunk, Grading, PruneResult, Status, Usage
 from pruner.tokens import TokenCounter
@@ -54,7 +54,8 @@ class Pruner:
             raise ConfigError(f"prompt {self.config.prompt!r} is for readout {self._prompt.readout!r}")
         self._system = build_request(self._prompt, self.config, "warm up", [Candidate(0, Chunk(text="x"), "x")]).system
         self._counter = TokenCounter()
-        self._price = make_pricer(self.config.prefix, self.config.model_name)
+        # A server of one's own has its own prices, whatever its model is called.
+        self._price = unpriced if self.config.base_url else make_pricer(self.config.prefix, self.config.model_name)
         self._owned = backend is None
         self._backend = make_backend(self.config) if backend is None else backend
         self._budget = _input_budget(self.config, self._backend)
@@ -177,7 +178,9 @@ class Pruner:
         )
 
     def _graded(self, n: int, fitted: Fit, answer: Answer, latency: float) -> Grading:
-        usage = replace(answer.usage, cost=self._price(answer.usage))
+        usage = answer.usage
+        if usage.input_tokens or usage.output_tokens:
+            usage = replace(usage, cost=self._price(usage))
         known: dict[str, Any] = {"usage": usage, "latency": latency, "reply": answer.raw.text if answer.raw else None}
         status, reason = answer.status, answer.reason
         if answer.sheet:

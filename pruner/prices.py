@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pruner.schema import Usage
 
-__all__ = ["Pricer", "context_window", "make_pricer"]
+__all__ = ["Pricer", "context_window", "make_pricer", "unpriced"]
 
 Pricer = Callable[[Usage], float | None]
 
@@ -16,7 +16,7 @@ def make_pricer(provider: str, model: str) -> Pricer:
         from genai_prices import Usage as Priced
         from genai_prices import calc_price
     except ImportError:
-        return _unpriced
+        return unpriced
 
     def price(usage: Usage) -> float | None:
         try:
@@ -30,11 +30,12 @@ def make_pricer(provider: str, model: str) -> Pricer:
             return None
 
     # To look for an unknown model takes long each time.
-    return _unpriced if price(Usage(input_tokens=1)) is None else price
+    return unpriced if price(Usage(input_tokens=1)) is None else price
 
 
-def _unpriced(usage: Usage) -> None:
-    return None
+def unpriced(usage: Usage) -> None:
+    """Say of any usage that nobody knows its price."""
+    return
 
 
 def context_window(provider: str, model: str) -> int | None:

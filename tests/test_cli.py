@@ -21,6 +21,7 @@ def _empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     Path("chunks.jsonl").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     Path("reply.txt").write_text(PAIRS + "\n", encoding="utf-8")
+    Path("empty").touch()
 
 
 PRUNE = ["prune", "--query", "q", "--chunks", "chunks.jsonl", "--model", "scripted:reply.txt"]
@@ -78,6 +79,9 @@ def test_every_dial_but_the_key_is_a_flag(capsys: pytest.CaptureFixture[str]) ->
         ("5", "chunks.jsonl line 5: give a string"),
         ('{"txt": "x"}', "chunks.jsonl line 5: give a string"),
         ('{"text": 5}', "chunks.jsonl line 5: give a string"),
+        ('{"text": "x", "score": NaN}', "chunks.jsonl line 5 is not JSON: NaN"),
+        ('{"text": "x", "more": [-Infinity]}', "chunks.jsonl line 5 is not JSON: -Infinity"),
+        ('{"text": "x", "score": "high"}', "chunks.jsonl line 5: score"),
     ],
 )
 def test_a_bad_line_is_named(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,6 +108,9 @@ def test_a_bad_line_is_named(line: str, message: str, capsys: pytest.CaptureFixt
         ([*PRUNE, "--model", "scripted:nowhere.txt"], "cannot read the replies 'nowhere.txt'"),
         ([*PRUNE, "--prompt", "grade.v9"], "no prompt 'grade.v9'"),
         (["prompt", "show", "grade.v9"], "no prompt 'grade.v9'"),
+        ([*PRUNE, "--model", "scripted:empty"], "no replies in 'empty'"),
+        ([*PRUNE, "--chunks", "empty"], "no chunks in empty"),
+        (["demo", "--top", "0"], "--top must be at least 1"),
         (["model", "path", "nothing"], "unknown model 'nothing'"),
     ],
 )
@@ -149,6 +156,11 @@ def test_config_shows_each_value_and_where_it_came_from(
     assert rows["timeout"] == ["9.0", "argument"]
     assert rows["api_key"] == ["********", "OPENAI_API_KEY"]
     assert rows["reply_format"] == ["pairs", "default"]
+
+
+def test_config_does_not_show_what_a_base_url_asks_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "--base-url", "http://host/v1?key=s3cret"]) == 0
+    assert "s3cret" not in capsys.readouterr().out
 
 
 def test_prompt_show_prints_the_source_or_the_names(capsys: pytest.CaptureFixture[str]) -> None:

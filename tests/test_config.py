@@ -42,7 +42,7 @@ def test_an_explicit_timeout_wins_over_that_of_a_local_model() -> None:
         ({"threshold": 0}, "threshold: "),
         ({"threshold": 6}, "threshold: "),
         ({"threshold": True}, "threshold: must be a number, not a bool"),
-        ({"threshold": "GREAT"}, "threshold: "),
+        ({"threshold": "GREAT"}, "threshold: 'GREAT' is neither 1..5 nor one of UNRELATED, "),
         ({"threshold": float("nan")}, "threshold: "),
         ({"keep_top_k": -1}, "keep_top_k: "),
         ({"keep_top_k": 1.5}, "keep_top_k: "),
@@ -147,6 +147,56 @@ def test_our_own_key_variable_is_sent_where_one_points(monkeypatch: pytest.Monke
     key = PrunerConfig.load(base_url="http://127.0.0.1:1/v1").api_key
     assert key is not None
     assert key.get_secret_value() == "k"
+
+
+@pytest.mark.parametrize("key", ["", "  "])
+def test_a_blank_key_is_no_key(key: str) -> None:
+    Path("pruner.toml").write_text(f"api_key = '{key}'\n", encoding="utf-8")
+    for config in (PrunerConfig(api_key=SecretStr(key)), PrunerConfig.load()):
+        with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+            Pruner(config)
+
+
+def test_a_blank_base_url_is_none() -> None:
+    assert PrunerConfig(base_url=" ").base_url is None
+
+
+def test_the_vendors_key_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("pruner.toml").write_text("api_key = 'of-the-file'\n", encoding="utf-8")
+    monkeypatch.setenv("OPENAI_API_KEY", "of-the-variable")
+    key = PrunerConfig.load().api_key
+    assert key is not None
+    assert key.get_secret_value() == "of-the-variable"
+    assert gather()[1]["api_key"] == "OPENAI_API_KEY"
+
+
+@pytest.mark.parametrize("text", ["tool = 3", "[tool]\npruner = 3", "[tool]\npruner = [1]"])
+def test_a_pyproject_of_another_shape_is_named(text: str) -> None:
+    Path("pyproject.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: \[tool\.pruner\] must be a table"):
+        PrunerConfig.load()
+
+
+def test_a_file_may_be_named_by_a_str() -> None:
+    Path("mine.toml").write_text("threshold = 2\n", encoding="utf-8")
+    assert PrunerConfig.load(file="mine.toml").threshold == 2
+
+
+def test_a_password_in_the_base_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigError) as caught:
+        PrunerConfig(base_url="http://user:s3cret@host/v1")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_mistyped_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRUNER_TRESHOLD", "4")
+    with pytest.raises(ConfigError, match="unknown variable 'PRUNER_TRESHOLD'; did you mean 'PRUNER_THRESHOLD'"):
+        PrunerConfig.load()
+
+
+def test_the_variable_of_the_models_folder_is_no_dial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRUNER_CACHE_DIR", "somewhere")
+    assert PrunerConfig.load().threshold == 3
 
 
 def test_a_broken_file_is_named() -> None:

@@ -289,6 +289,16 @@ async def test_a_good_grading_logs_nothing(caplog: pytest.LogCaptureFixture) -> 
     assert not caplog.records
 
 
+@pytest.mark.parametrize(("dials", "priced"), [({}, True), ({"base_url": "http://127.0.0.1:1/v1"}, False)])
+async def test_only_a_vendors_own_server_has_the_vendors_prices(dials: dict[str, Any], priced: bool) -> None:
+    result = await pruner(read_only(500), model="openai:gpt-4o-mini", **dials).prune("q", FIVE)
+    assert (result.usage.cost is not None) is priced
+
+
+async def test_what_was_never_answered_has_no_cost() -> None:
+    assert (await pruner(BackendError(Reason.AUTH)).prune("q", FIVE)).usage.cost is None
+
+
 async def test_the_trace_round_trips_through_json_and_holds_no_text() -> None:
     result = await pruner(pairs(5, 1, 1, 1, 1)).prune("secret", ["secret a", "secret b", "c", "d", "e"])
     written = result.trace.model_dump_json()

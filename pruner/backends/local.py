@@ -166,7 +166,9 @@ def _start(model: Path) -> Any:
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:
-        raise ConfigError(f"cannot load the model {model}: {error}") from None
+        raise ConfigError(
+            f"cannot load the model {model}: {error}; if it is one of ours, `pruner model pull` checks it and mends it"
+        ) from None
 
 
 def _chat_frame(url: str) -> tuple[str, str, str]:

@@ -117,6 +117,7 @@ def pull(
     *,
     echo: Echo = lambda line: None,
     sources: Sequence[Source] = SOURCES,
+    check: bool = False,
 ) -> Path:
     """Fetch a model unless it is there, and return its file.
 
@@ -125,6 +126,7 @@ def pull(
         cache: the folder it goes to; `cache_dir()` if None.
         echo: is told in lines what happens, the source used among it.
         sources: tried in this order.
+        check: read the whole of a file that is there already, and fetch it anew when it is damaged.
 
     Raises:
         ConfigError: no source could deliver, the disk is too full, or the user stopped it (then `__cause__` is the
@@ -132,6 +134,9 @@ def pull(
     """
     path = _cached(model, cache)
     try:
+        if check and _complete(path, model) and _digest(path) != model.sha256:
+            echo(f"{path} is damaged: removed")
+            path.unlink(missing_ok=True)
         if not _complete(path, model):
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path, echo):
@@ -221,10 +226,15 @@ def _require_space(folder: Path, size: int) -> None:
 
 def _install(fetched: Path, model: Model, path: Path) -> None:
     """Check what a source brought and move it into place; what is wrong is removed with all its parts."""
+    digest = _digest(fetched)
     with fetched.open("rb+") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())
     if digest != model.sha256:
         shutil.rmtree(fetched.parent)
         raise ConfigError(f"what came is not {model.file} (its sha256 is {digest[:12]}…): removed")
     fetched.replace(path)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

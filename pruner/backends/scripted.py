@@ -1,6 +1,7 @@
 """A backend that answers what it was told to: for tests, examples and dry runs."""
 
 from collections.abc import Callable, Iterable
+from itertools import cycle
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,11 +31,15 @@ class ScriptedBackend:
 
     @classmethod
     def from_config(cls, config: PrunerConfig) -> "ScriptedBackend":
-        """Read one reply a line from the file that `scripted:FILE` names."""
+        """Read one reply a line from the file that `scripted:FILE` names; after the last comes the first again."""
         try:
-            return cls(Path(config.model_name).read_text(encoding="utf-8").splitlines())
+            lines = Path(config.model_name).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the replies {config.model_name!r}: {error}") from None
+        replies = [line for line in lines if line.strip()]
+        if not replies:
+            raise ConfigError(f"no replies in {config.model_name!r}: write one a line")
+        return cls(cycle(replies))
 
     async def grade(self, request: GradingRequest) -> RawGrading:
         """Give the next answer."""

@@ -80,8 +80,9 @@ def key_of(config: PrunerConfig) -> str | None:
     """
     if config.api_key is None and config.base_url is None:
         raise ConfigError(
-            f"no API key for {config.model!r}: set {KEY_VARIABLES[config.prefix]} and use PrunerConfig.load(), "
-            "pass api_key, or pass base_url for a server of your own"
+            f"no API key for {config.model!r}: set {KEY_VARIABLES[config.prefix]} (the constructor PrunerConfig(…) "
+            "alone does not read it), or name a base_url of your own, or a model that needs none such as "
+            "local:qwen2.5-coder-1.5b"
         )
     return config.api_key.get_secret_value() if config.api_key else None
 

@@ -76,6 +76,18 @@ def test_a_second_pull_fetches_nothing_and_says_so(tmp_path: Path) -> None:
     assert said == [f"tiny is already here: {first}"]
 
 
+def test_a_checking_pull_replaces_a_damaged_file_and_leaves_a_good_one(tmp_path: Path) -> None:
+    source = Fake()
+    path = pull(TINY, tmp_path, sources=[source])
+    assert pull(TINY, tmp_path, sources=[source], check=True) == path
+    assert len(source.found) == 1
+    path.write_bytes(b"\0" * len(CONTENT))
+    said: list[str] = []
+    pull(TINY, tmp_path, echo=said.append, sources=[source], check=True)
+    assert path.read_bytes() == CONTENT
+    assert "is damaged" in said[0]
+
+
 def test_the_next_source_is_used_when_the_first_cannot_deliver(tmp_path: Path) -> None:
     said: list[str] = []
     path = pull(TINY, tmp_path, echo=said.append, sources=[Fake("hub", error=ConfigError("no route")), Fake("index")])
