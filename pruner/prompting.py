@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from pruner.schema import Candidate, GradingRequest, ProbeRequest
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from jinja2.sandbox import SandboxedEnvironment
 
 __all__ = ["PROMPTS", "Prompt", "build_request", "load_prompt", "prompt_names", "reply_schema"]
 
@@ -65,14 +67,12 @@ def load_prompt(name: str) -> Prompt:
     Raises:
         ConfigError: there is none, it cannot be read or compiled, or it lacks a block.
     """
-    from jinja2 import StrictUndefined, TemplateError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from jinja2 import TemplateError
 
     path = Path(name) if name.endswith(".jinja") else PROMPTS / f"{name}.jinja"
     try:
         raw = path.read_bytes()
-        environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
-        template = environment.from_string(raw.decode("utf-8"))
+        template = _environment().from_string(raw.decode("utf-8"))
     except OSError:
         raise ConfigError(
             f"no prompt {name!r}; use one of {', '.join(prompt_names())}, or a path to a .jinja file"
@@ -84,6 +84,19 @@ def load_prompt(name: str) -> Prompt:
         raise ConfigError(f"prompt {name!r} lacks the block {min(missing)!r}")
     shown = path.name.removesuffix(".jinja")
     return Prompt(shown, hashlib.sha256(raw).hexdigest(), readout, raw.decode("utf-8"), template)
+
+
+@cache
+def _environment() -> "SandboxedEnvironment":
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Environment(ImmutableSandboxedEnvironment):
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            """Look into a dict first, as what we render is one; jinja2 looks for a method, and fails, each time."""
+            return obj[attribute] if type(obj) is dict and attribute in obj else super().getattr(obj, attribute)
+
+    return Environment(undefined=StrictUndefined, autoescape=False)
 
 
 def build_request(

@@ -28,6 +28,12 @@ _NUMBER = r"([1-5])(?:\.0+)?"
 _NAME = "|".join(grade.name for grade in Grade)
 _BETWEEN = r"[\s.:,()\[\]–—-]{1,4}"
 _GRADE = re.compile(rf"(?:{_NUMBER}|(?:{_NUMBER}{_BETWEEN})?({_NAME})(?:{_BETWEEN}{_NUMBER})?[)\]]?)", re.I | re.ASCII)
+_BLANK = r"[ \t\r\n]*+"
+_PAIR = rf"\[{_BLANK}[1-9][0-9]{{0,3}}+{_BLANK},{_BLANK}[1-5]{_BLANK}\]{_BLANK}"
+_PAIRS = re.compile(
+    rf'{_BLANK}\{{{_BLANK}"grades"{_BLANK}:{_BLANK}\[{_BLANK}{_PAIR}(?:,{_BLANK}{_PAIR})*+\]{_BLANK}\}}{_BLANK}'
+)
+_LEVEL_OF = {str(grade.value): grade for grade in Grade}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,22 @@ def read_reply(raw: RawGrading, n: int) -> GradeSheet:
         raise ReplyError(Reason.REFUSED)
     if raw.levels is not None:
         return _read_levels(raw.levels, n)
-    return _read_text(raw, n)
+    return _read_exact(raw, n) or _read_text(raw, n)
+
+
+def _read_exact(raw: RawGrading, n: int) -> GradeSheet | None:
+    """Read the reply that was asked for: pairs, each label once and in order, nothing else; None for any other.
+
+    The tolerant reader says the same of it, in ten times the time.
+    """
+    text = raw.text or ""
+    if raw.tokens or len(text) > MAX_CHARS or not _PAIRS.fullmatch(text):
+        return None
+    numbers = re.findall("[0-9]+", text)
+    if numbers[::2] != [str(label) for label in range(1, n + 1)]:
+        return None
+    grades = tuple(_LEVEL_OF[level] for level in numbers[1::2])
+    return GradeSheet(grades, (None,) * n, (None,) * n, missing=0, duplicate=0, unknown=0, invalid=0)
 
 
 def _read_levels(levels: Sequence[Sequence[float]], n: int) -> GradeSheet:

@@ -1,6 +1,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Literal
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pruner.errors import Reason, ReplyError
-from pruner.replies import GradeSheet, read_reply
+from pruner.replies import MAX_CHARS, GradeSheet, _read_exact, _read_text, read_reply
 from pruner.schema import RawGrading, Token
 
 Finish = Literal["stop", "length", "refused"]
@@ -424,6 +425,62 @@ def test_no_prefix_of_a_grading_changes_a_grade(
     sheet = read_or_none(RawGrading(text=text[: data.draw(st.integers(0, len(text)))], finish="length"), len(grades))
     found = sheet.grades if sheet else ()
     assert all(got in (None, grade) for got, grade in zip(found, grades, strict=False))
+
+
+# the reply that was asked for
+
+blanks = st.text(" \t\r\n", max_size=2)
+ALMOST = ["", ",", "[", "]", "{", "}", "0", "1", ".0", '"', "\f", "\xa0", "٣", "null", "[1,5],"]
+
+
+@st.composite
+def nearly_exact(draw: st.DrawFn) -> str:
+    """Write pairs with blanks anywhere, mostly in order; now and then with something in it that is not asked for."""
+    labels = draw(st.integers(1, 12).map(lambda n: list(range(1, n + 1))) | st.lists(st.integers(-1, 12), max_size=4))
+    parts = ["{", '"grades"', ":", "["]
+    for place, label in enumerate(labels):
+        parts += [*[","][: place > 0], "[", str(label), ",", str(draw(st.integers(1, 5))), "]"]
+    parts += ["]", "}"]
+    if draw(st.booleans()):
+        parts[draw(st.integers(0, len(parts) - 1))] = draw(st.sampled_from(ALMOST))
+    around = cycle(draw(st.lists(blanks, min_size=1, max_size=5)))
+    return "".join(next(around) + part for part in parts)
+
+
+@unhurried
+@given(nearly_exact(), st.sampled_from(["stop", "length"]), st.integers(1, 12))
+def test_the_quick_reader_says_what_the_tolerant_one_says_or_nothing(text: str, finish: Finish, n: int) -> None:
+    raw = RawGrading(text=text, finish=finish)
+    quick = _read_exact(raw, text.count("[") - 1) or _read_exact(raw, n)
+    assert quick is None or quick == _read_text(raw, len(quick.grades))
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("n", [1, 25, 1000])
+def test_the_reply_that_was_asked_for_is_read_quickly(n: int, indent: int | None, separators: tuple[str, str]) -> None:
+    grades = [1 + label % 5 for label in range(n)]
+    raw = RawGrading(text=json.dumps(as_pairs(grades, None), indent=indent, separators=separators))
+    quick = _read_exact(raw, n)
+    assert quick == _read_text(raw, n)
+    assert quick is not None
+    assert list(quick.grades) == grades
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        RawGrading(text='{"grades":[[1,5],[2,1]]}', tokens=tokens("x")),
+        RawGrading(text='{"grades":[[1,5],[2,1]]}' + " " * MAX_CHARS),
+        RawGrading(text='{"grades":[[2,5],[1,1]]}'),
+        RawGrading(text='{"grades":[[1,5],[2,1],[2,5]]}'),
+        RawGrading(text='{"grades":[[1,5]]}'),
+        RawGrading(text=None),
+    ],
+    ids=["with probabilities", "endless", "out of order", "twice", "cut short", "nothing"],
+)
+def test_any_other_reply_is_left_to_the_tolerant_reader(raw: RawGrading) -> None:
+    assert _read_exact(raw, 2) is None
 
 
 @forms
