@@ -17,6 +17,8 @@ __all__ = ["Answer", "ask"]
 
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=2.0, jitter=0.2)
 _JITTER = 0.2
+# Of the time left; a wait that ends later leaves none for the answer.
+_WAITING = 0.9
 _FLAT = 0.05
 _READ, _SHORT = 0.7, 1_000
 _LONG_LINE = 20_000
@@ -99,7 +101,7 @@ async def _before(deadline: float, attempts: _Attempts) -> RawGrading:
     retrying = AsyncRetrying(
         retry=retry_if_exception(lambda error: isinstance(error, BackendError) and error.retryable),
         wait=_WaitAsTold(),
-        stop=stop_before_delay(max(left, 0)),
+        stop=stop_before_delay(_WAITING * max(left, 0)),
         reraise=True,
     )
     limit = asyncio.timeout_at(deadline)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner import BackendError, Chunk, ConfigError, Grade, Pruner, PrunerConfig, Reason, RequestError, Trace
+from pruner import BackendError, Chunk, ConfigError, Grade, Pruner, PrunerConfig, Reason, RequestError, Trace, grading
 from pruner.backends.scripted import Answer, ScriptedBackend
 from pruner.schema import GradingRequest, RawGrading, Usage
 
@@ -138,6 +138,12 @@ async def test_expected_scoring_holds_the_mean_against_the_threshold() -> None:
     assert result.chunks == ["alpha", "beta", "delta"]
 
 
+async def test_without_token_probabilities_the_written_grade_is_judged_by_and_no_mean_is_claimed() -> None:
+    result = await pruner(pairs(5, 1, 3, 2, 1), scoring="expected", keep_top_k=0).prune("q", FIVE)
+    assert (result.status, result.chunks) == ("ok", ["alpha", "gamma"])
+    assert {d.expected for d in result.decisions} == {None}
+
+
 async def test_a_probe_whose_grades_agree_but_whose_means_differ_is_believed() -> None:
     assert (await pruner(levels(1.6, 1.7, 2.2, 2.4, 2.1), model="local:x").prune("q", FIVE)).status == "ok"
 
@@ -254,8 +260,12 @@ async def test_a_fault_that_may_pass_is_asked_again() -> None:
     assert result.usage.calls == 2
 
 
-async def test_a_wait_beyond_the_deadline_falls_back_at_once() -> None:
-    busy = BackendError(Reason.RATE_LIMITED, retryable=True, retry_after=60)
+@pytest.mark.parametrize("wait", [60, 28])
+async def test_a_wait_beyond_the_deadline_or_just_before_it_falls_back_at_once(
+    monkeypatch: pytest.MonkeyPatch, wait: float
+) -> None:
+    monkeypatch.setattr(grading, "_JITTER", 0)
+    busy = BackendError(Reason.RATE_LIMITED, retryable=True, retry_after=wait)
     result = await pruner(busy, timeout=30).prune("q", FIVE)
     assert (result.reason, result.usage.calls) == ("rate_limited", 1)
 
@@ -398,6 +408,14 @@ async def test_a_list_too_long_for_the_prompt_is_cut_there_and_only_there() -> N
     assert result.status == "ok"
     assert " […]" in backend.requests[0].user
     assert result.texts[0] == LONG[0]
+
+
+async def test_a_list_too_long_for_the_known_window_of_a_model_is_cut_too() -> None:
+    pytest.importorskip("genai_prices")
+    for model, cut in (("openai:gpt-4", True), ("openai:gpt-4.1-mini", False)):
+        backend = ScriptedBackend([pairs(5, 1, 1, 1, 1)])
+        await Pruner(PrunerConfig(model=model), backend=backend).prune("q", [text * 5 for text in LONG])
+        assert (" […]" in backend.requests[0].user) is cut
 
 
 async def test_what_does_not_fit_stays_out_of_the_prompt_ungraded_and_kept() -> None:
