@@ -36,6 +36,13 @@ def test_prune_prints_a_table_and_a_summary(capsys: pytest.CaptureFixture[str]) 
     assert "kept     3 of 4 chunks" in shown
 
 
+def test_the_program_runs_as_a_module_too_with_its_exit_code() -> None:
+    command = [sys.executable, "-m", "pruner"]
+    done = subprocess.run([*command, *PRUNE], capture_output=True, text=True, check=False)
+    assert (done.returncode, "kept     3 of 4 chunks" in done.stdout, done.stderr) == (0, True, "")
+    assert subprocess.run([*command, "fly"], capture_output=True, check=False).returncode == 2
+
+
 def test_prune_prints_one_json_object_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PRUNE, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
