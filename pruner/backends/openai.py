@@ -16,7 +16,7 @@ from pruner.config import PrunerConfig
 from pruner.errors import BackendError, Reason
 from pruner.schema import GradingRequest, RawGrading
 
-__all__ = ["OpenAIBackend"]
+__all__ = ["OpenAIBackend", "thinks"]
 
 _VENDOR_URL = "https://api.openai.com/v1"
 
@@ -74,7 +74,7 @@ class OpenAIBackend:
         client = self._given or await self._clients.get()
         dialect = self._learner.dialect
         try:
-            body = body_of(self._model, request, dialect, temperature=self._temperature, reasons=_reasons(self._model))
+            body = body_of(self._model, request, dialect, temperature=self._temperature, reasons=thinks(self._model))
             raw = await client.chat.completions.with_raw_response.create(**body)
             return read(parse(raw.content))
         except openai.APIStatusError as error:
@@ -94,6 +94,10 @@ def _dialect(model: str, *, own_server: bool) -> Dialect:
     return dialect_with(*caps)
 
 
-def _reasons(model: str) -> bool:
-    """Whether a model of OpenAI's thinks before it answers, and takes `reasoning_effort`."""
-    return re.match(r"(o\d|gpt-5(?!.*chat))", model) is not None
+def thinks(model: str) -> bool:
+    """Whether a model of OpenAI's thinks before it answers, and takes `reasoning_effort`.
+
+    All do since gpt-5 but those for chat, and those before it that are called o and a digit; and of the open ones,
+    gpt-oss. Another name for the vendor may stand before a slash.
+    """
+    return re.search(r"(^|/)(o[1-9]|gpt-([5-9]|[12]\d)|gpt-oss)(?![\da-z])(?!.*chat)", model) is not None

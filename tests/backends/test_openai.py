@@ -8,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from pruner import BackendError, Pruner, PrunerConfig, Reason
-from pruner.backends.openai import OpenAIBackend
+from pruner.backends.openai import OpenAIBackend, thinks
 from pruner.prompting import reply_schema
 from pruner.schema import GradingRequest, RawGrading
 from tests.provider import Provider, Reply, as_json, chat, completion, serve
@@ -181,6 +181,19 @@ async def test_what_a_server_refuses_is_given_up_and_not_asked_again(
             second = await pruner.prune("q", ["a", "b", "c"])
     assert (first.status, asked) == ("ok", calls)
     assert (second.status, len(provider.requests)) == ("ok", calls + 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "does"),
+    [
+        *((model, True) for model in ("o1", "o3-mini-2025-01-31", "o4-mini", "gpt-5", "gpt-5-nano", "gpt-5.4-mini")),
+        *((model, True) for model in ("gpt-6-luna", "gpt-6.2-astra", "gpt-10", "openai/gpt-6-sol", "gpt-oss-20b")),
+        *((model, False) for model in ("gpt-4o-mini", "gpt-4.1", "gpt-3.5-turbo", "gpt-35-turbo", "chatgpt-4o-latest")),
+        *((model, False) for model in ("gpt-5-chat-latest", "gpt-5.3-chat-latest", "m", "o1labs", "olmo-2", "gpt-50x")),
+    ],
+)
+def test_it_is_known_which_models_think(model: str, does: bool) -> None:
+    assert thinks(model) is does
 
 
 async def test_a_model_that_reasons_gets_little_effort_and_room_for_it() -> None:
