@@ -127,6 +127,21 @@ def grading(n: int, **fields: str | int) -> Behaviour:
 healthy = grading(3)
 
 
+_NO = {"token": "No", "logprob": -0.01}
+_LLAMA = {
+    "/apply-template": {"prompt": "<<system>><<user>>"},
+    "/tokenize": {"tokens": [1, 2, 3]},
+    "/completion": {"completion_probabilities": [{"top_logprobs": [_NO]}], "timings": {"cache_n": 0}},
+}
+
+
+async def llama(wire: Wire) -> None:
+    """Answer at once, as the embedded model's server does, that no chunk is needed."""
+    path = await wire.request()
+    body = next(json.dumps(body).encode() for end, body in _LLAMA.items() if path.endswith(end))
+    await wire.send(head(content_length=len(body)) + body)
+
+
 async def hang(wire: Wire) -> None:
     await wire.request()
     await wire.hung_up()
@@ -222,6 +237,11 @@ async def flood_headers(wire: Wire) -> None:
 async def flood_interim(wire: Wire) -> None:
     """Say without end that the answer is to come."""
     await _flood(wire, b"", b"HTTP/1.1 102 Processing\r\n\r\n" * 1000)
+
+
+async def flood_chunks(wire: Wire) -> None:
+    """Send a body without end, in chunks of one byte."""
+    await _flood(wire, head(transfer_encoding="chunked"), b"1\r\n \r\n" * 10_000)
 
 
 def bomb(size: int) -> Behaviour:

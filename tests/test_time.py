@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from pydantic import SecretStr
 from tenacity import wait_fixed
 
 from pruner import Pruner, PrunerConfig, PruneResult, grading
-from pruner.backends import ClosableBackend, make_backend
+from pruner.backends import ClosableBackend, local, make_backend
 from pruner.config import PREFIXES
 from tests import faulty
 from tests.faulty import Behaviour, Faulty, answering
@@ -92,6 +93,7 @@ FAULTS: dict[str, tuple[Behaviour, str]] = {
     "drip": (faulty.drip, "timeout"),
     "drip within the headers": (faulty.drip_headers, "timeout"),
     "interim responses without end": (faulty.flood_interim, "timeout"),
+    "chunks of one byte without end": (faulty.flood_chunks, "timeout"),
     "close": (faulty.close, "provider_error"),
     "close within the body": (faulty.close_within, "provider_error"),
     "reset": (faulty.reset, "provider_error"),
@@ -142,6 +144,28 @@ async def test_a_body_without_end_is_not_read_on_until_the_deadline(prefix: str)
         async with pruning(prefix, server.url, AMPLE) as pruner:
             assert (await in_time(pruner)).reason == "provider_error"
         assert await closes(server)
+
+
+@pytest.mark.parametrize("flood", [faulty.flood_interim, faulty.flood_chunks])
+async def test_a_flood_of_next_to_nothing_does_not_hold_up_the_event_loop(prefix: str, flood: Behaviour) -> None:
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            before = time.thread_time()  # Of this thread, as the machine may be busy.
+            await asyncio.sleep(0)
+            longest = max(longest, time.thread_time() - before)
+
+    with faulty.faulty(flood) as server:
+        async with pruning(prefix, server.url, 4 * TIMEOUT) as pruner:
+            await pruner.prune("q", CHUNKS[:1] * 2)  # Nobody is asked.
+            ticking = asyncio.create_task(tick())
+            assert (await in_time(pruner)).reason == "timeout"
+            ticking.cancel()
+            await asyncio.wait([ticking])
+        assert server.opened == 1
+    assert longest < 0.03
 
 
 async def test_a_body_in_an_unknown_charset_is_read_all_the_same(prefix: str) -> None:
@@ -367,3 +391,90 @@ async def test_a_caller_is_cancelled_while_waiting_to_ask_again(prefix: str) -> 
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(task, 0.2)
     assert len(server.calls) == 1
+
+
+# the embedded model, whose server is our own and may stall as others do
+
+
+@asynccontextmanager
+async def embedded(
+    monkeypatch: pytest.MonkeyPatch, server: Faulty, seconds: float = TIMEOUT
+) -> AsyncIterator[tuple[Pruner, Pruner]]:
+    """Give a hasty and a patient pruner over one backend, which takes the server for the model's."""
+    monkeypatch.setattr(local, "_start", lambda model: SimpleNamespace(listening_address=server.url))
+    async with nothing_left_behind():
+        backend = local.LocalBackend(Path("any.gguf"))
+        configs = [PrunerConfig(model="local:any", timeout=wait) for wait in (seconds, AMPLE)]
+        hasty, patient = (Pruner(config, backend=backend) for config in configs)
+        yield hasty, patient
+        await backend.aclose()
+
+
+# Before a list come one request for the chat's frame, and of the list five for words; then two a chunk, two a question.
+STEPS = {"the first words": 1, "the first chunk": 7, "the last question": 17}
+STALLS = ["hang", "hang within the body", "drip", "drip within the headers"]
+BREAKS = ["close", "close within the body", "reset", "reset within the body", "garbage", "cut JSON", "nothing"]
+
+
+@pytest.mark.usefixtures("one_call")
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("fault", [*STALLS, *BREAKS, "no content", "500", "503"])
+async def test_a_fault_of_the_embedded_server_falls_back_in_time_and_the_next_list_is_graded(
+    monkeypatch: pytest.MonkeyPatch, fault: str, step: str
+) -> None:
+    behaviour, reason = FAULTS[fault]
+    with faulty.faulty(*[faulty.llama] * STEPS[step], behaviour) as server:
+        async with embedded(monkeypatch, server) as (hasty, patient):
+            result = await in_time(hasty if reason == "timeout" else patient)
+            assert (result.status, result.reason, result.usage.calls) == ("fallback", reason, 1)
+            assert reason != "timeout" or await closes(server)
+            server.behaviours = [faulty.llama]
+            assert (await in_time(patient)).status == "ok"
+        assert await closes(server)
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"null", b'{"tokens":5}', b'{"completion_probabilities":[]}'])
+@pytest.mark.parametrize("step", STEPS)
+async def test_an_answer_of_another_form_from_the_embedded_server_is_its_fault(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, step: str
+) -> None:
+    with faulty.faulty(*[faulty.llama] * STEPS[step], answering(body)) as server:
+        async with embedded(monkeypatch, server) as (_, patient):
+            assert (await in_time(patient)).reason == "provider_error"
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("behaviour", [faulty.hang, faulty.drip])
+async def test_a_cancelled_list_frees_the_embedded_model(
+    monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour, step: str
+) -> None:
+    stalled = threading.Event()
+
+    async def stall(wire: faulty.Wire) -> None:
+        stalled.set()
+        await behaviour(wire)
+
+    with faulty.faulty(*[faulty.llama] * STEPS[step], stall) as server:
+        async with embedded(monkeypatch, server) as (_, patient):
+            first, second = (asyncio.create_task(patient.prune("q", CHUNKS)) for _ in range(2))
+            assert await asyncio.to_thread(stalled.wait, 5)
+            for task in (second, first):  # The one that waits its turn, then the one that is read.
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            assert await closes(server)
+            server.behaviours = [faulty.llama]
+            assert (await in_time(patient)).status == "ok"
+
+
+async def test_after_two_hundred_timeouts_of_the_embedded_model_the_next_list_is_graded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with faulty.faulty(faulty.llama, faulty.hang) as server:
+        async with embedded(monkeypatch, server, seconds=0.02) as (hasty, patient):
+            for _ in range(8):
+                results = await asyncio.gather(*(hasty.prune("q", CHUNKS) for _ in range(25)))
+                assert {result.reason for result in results} == {"timeout"}
+            assert await closes(server)
+            server.behaviours = [faulty.llama]
+            assert (await in_time(patient)).status == "ok"

@@ -1,6 +1,7 @@
 """How late a result comes when the provider never answers: `python eval/bench/deadline.py`.
 
-Servers in another process hang, before an answer, within it or within the TLS handshake, or drip a byte every 200 ms.
+Servers in another process hang, before an answer, within it or within the TLS handshake, drip a byte every 200 ms, or
+never stop to send next to nothing: interim responses, chunks of one byte.
 `prune()` is called with a short timeout; lateness is what its result takes beyond that. The first row is
 `asyncio.timeout` around nothing: how late this machine is by itself.
 """
@@ -18,7 +19,7 @@ from tqdm import tqdm
 from pruner import Pruner, PrunerConfig
 from tests.faulty import elsewhere
 
-SERVERS = ("hang", "hang_within", "drip", "drip_headers", "mute over TLS")
+SERVERS = ("hang", "hang_within", "drip", "drip_headers", "mute over TLS", "flood_interim", "flood_chunks")
 CHUNKS = [f"Chunk {label} is about nothing in particular, at some length. " * 20 for label in range(25)]
 
 Call = Callable[[], Awaitable[object]]

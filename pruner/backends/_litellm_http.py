@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 
 from pruner.backends._litellm import BEGUN
-from pruner.backends.wire import closing_failed_handshakes, parse
+from pruner.backends.wire import parse, tending_connection
 from pruner.errors import BackendError
 
 __all__ = ["http_maker"]
@@ -21,7 +21,7 @@ def http_maker() -> Callable[[], httpx.AsyncClient]:
 
 
 async def _begin(request: httpx.Request) -> None:
-    request.extensions["trace"] = closing_failed_handshakes()
+    request.extensions["trace"] = tending_connection()
     begun = BEGUN.get()
     if begun and not begun.done():
         begun.set_result(None)

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
@@ -21,6 +21,7 @@ __all__ = ["LocalBackend", "Progress"]
 
 Progress = Callable[[int, int], None]
 Tokens = list[int]
+T = TypeVar("T")
 
 _CONTEXT = 16_384
 _MEMORY_MIB = 512
@@ -122,8 +123,9 @@ class _Slot:
 
     async def tokens(self, text: str, *, special: bool = False) -> Tokens:
         """Turn text into tokens; only the frame of the chat may hold control tokens, so that no chunk can forge one."""
-        body = await self._post("/tokenize", content=text, add_special=False, parse_special=special)
-        return list(body["tokens"])
+        return await self._post(
+            "/tokenize", lambda body: list(body["tokens"]), content=text, add_special=False, parse_special=special
+        )
 
     async def next_token(self, prompt: Tokens) -> tuple[Mapping[str, float], int, int]:
         """Read a prompt; what was read before is remembered.
@@ -131,21 +133,26 @@ class _Slot:
         Returns:
             The probabilities of the token that comes next, how many tokens the prompt has, how many were remembered.
         """
-        body = await self._post(
-            "/completion", prompt=prompt, n_predict=1, n_probs=_ALTERNATIVES, cache_prompt=True, temperature=0
+        word, cached = await self._post(
+            "/completion", _word, prompt=prompt, n_predict=1, n_probs=_ALTERNATIVES, cache_prompt=True, temperature=0
         )
-        alternatives = body["completion_probabilities"][0]["top_logprobs"]
-        return {a["token"]: math.exp(a["logprob"]) for a in alternatives}, len(prompt), body["timings"]["cache_n"]
+        return word, len(prompt), cached
 
-    async def _post(self, path: str, **body: Any) -> Any:
+    async def _post(self, path: str, take: Callable[[Any], T], **body: Any) -> T:
         try:
             response = await self._client.post(path, json=body)
             content = response.json()
-        except (httpx2.HTTPError, ValueError) as error:
+            if response.is_success:
+                return take(content)
+        except (httpx2.HTTPError, LookupError, TypeError, ValueError) as error:
             raise BackendError(Reason.PROVIDER_ERROR, type(error).__name__) from error
-        if response.is_error:
-            raise from_status(response.status_code, content)
-        return content
+        raise from_status(response.status_code, content)
+
+
+def _word(body: Any) -> tuple[Mapping[str, float], int]:
+    """Take the probabilities of the next token and the number of tokens remembered."""
+    alternatives = body["completion_probabilities"][0]["top_logprobs"]
+    return {a["token"]: math.exp(a["logprob"]) for a in alternatives}, body["timings"]["cache_n"]
 
 
 def _start(model: Path) -> Any:

@@ -1,7 +1,9 @@
 """What the backends that speak HTTP do alike, whatever the vendor's format."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 # HTTP clients load this at the first connection, which is within a call.
@@ -11,10 +13,11 @@ import httpx2
 from pruner.config import KEY_VARIABLES, PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 
-__all__ = ["as_int", "as_str", "closing_failed_handshakes", "http_maker", "key_of", "parse"]
+__all__ = ["as_int", "as_str", "http_maker", "key_of", "parse", "tending_connection"]
 
 _MAX_BODY = 2_000_000
 _MAX_ENCODED_BODY = 64_000
+_PART = 2_048
 
 
 def http_maker() -> Callable[[], httpx2.AsyncClient]:
@@ -26,24 +29,36 @@ def http_maker() -> Callable[[], httpx2.AsyncClient]:
 
 
 async def _begin(request: httpx2.Request) -> None:
-    request.extensions["trace"] = closing_failed_handshakes()
+    request.extensions["trace"] = tending_connection()
 
 
-def closing_failed_handshakes() -> Callable[[str, Mapping[str, Any]], Any]:
-    """Return a tracer for one request that closes its connection when the TLS handshake ends in a cancellation.
+def tending_connection() -> Callable[[str, Mapping[str, Any]], Any]:
+    """Return a tracer for one request that mends what httpcore leaves open and undone, should the request connect.
 
-    httpcore closes it on errors only; the event loop would hold on to the socket until the server gives up.
+    - A connection whose TLS handshake ends in a cancellation is closed. httpcore closes it on errors only; the event
+      loop would hold on to the socket until the server gives up.
+    - It is read in small parts, with a pause after each full one. httpcore reads 64 kB and works through it in one go,
+      which is long enough to miss a deadline when it is made of thousands of interim responses or chunks of one byte.
     """
     opened: Any = None
 
     async def trace(event: str, info: Mapping[str, Any]) -> None:
         nonlocal opened
-        if event == "connection.connect_tcp.complete":
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             opened = info["return_value"]
+            opened.read = partial(_read_a_little, opened.read)
         elif event == "connection.start_tls.failed" and opened is not None:
             await opened.aclose()
 
     return trace
+
+
+async def _read_a_little(read: Callable[..., Awaitable[bytes]], max_bytes: int, **limit: float | None) -> bytes:
+    size = min(max_bytes, _PART)
+    part = await read(size, **limit)
+    if len(part) == size:
+        await asyncio.sleep(0)
+    return part
 
 
 async def _tame(response: httpx2.Response) -> None:
