@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pruner import PrunerConfig
+from pruner import PrunerConfig, Reason, Status
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -39,3 +39,13 @@ def test_every_dial_is_in_the_readme() -> None:
 def test_every_file_the_readme_links_to_exists() -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", README)
     assert not [link for link in links if not (ROOT / link).exists()]
+
+
+def test_every_reason_has_a_line_in_the_table_of_what_happens_with_its_status() -> None:
+    table = README.partition("## What happens when …")[2].partition("\n## ")[0]
+    lines = re.findall(r"^\| [^|]+ \| `(\w+)` \| (?:`(\w+)`)? ?\|", table, re.MULTILINE)
+    statuses = {reason: status for status, reason in lines if reason}
+    assert statuses.keys() == set(Reason)
+    assert {status for status, _ in lines} == set(Status)
+    assert {reason for reason, status in statuses.items() if status == "skipped"} == {"too_few_chunks", "not_worth_it"}
+    assert [reason for reason, status in statuses.items() if status == "partial"] == ["missing_grades"]

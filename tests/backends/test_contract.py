@@ -44,12 +44,14 @@ class Wire:
         answer: an answer with that reply.
         error: the body of an error with that message.
         schema: where a body holds the schema of the reply.
+        keys: what a body holds.
     """
 
     model: str
     answer: Callable[[str], Reply]
     error: Callable[[str], Any]
     schema: Callable[[dict[str, Any]], Any]
+    keys: frozenset[str]
 
     def make(self, url: str, **dials: Any) -> ClosableBackend:
         backend = make_backend(PrunerConfig(model=self.model, base_url=url, **dials))
@@ -66,18 +68,26 @@ def in_response_format(body: dict[str, Any]) -> Any:
     return body["response_format"]["json_schema"]["schema"]
 
 
+CHAT = frozenset({"model", "messages", "max_tokens", "response_format"})
+MESSAGE = frozenset({"model", "messages", "max_tokens", "output_config", "system"})
+
 WIRES = {
-    "openai": Wire("openai:m", chat, openai_error, in_response_format),
+    "openai": Wire("openai:m", chat, openai_error, in_response_format, CHAT),
     "anthropic": Wire(
-        "anthropic:m", anthropic_answer, anthropic_error, lambda body: body["output_config"]["format"]["schema"]
+        "anthropic:m",
+        anthropic_answer,
+        anthropic_error,
+        lambda body: body["output_config"]["format"]["schema"],
+        MESSAGE,
     ),
     # One vendor that litellm asks through OpenAI's SDK, one that it asks itself, in another format.
-    "litellm-sdk": Wire("litellm:openai/m", chat, openai_error, in_response_format),
+    "litellm-sdk": Wire("litellm:openai/m", chat, openai_error, in_response_format, CHAT),
     "litellm-own": Wire(
         "litellm:anthropic/claude-haiku-4-5",
         anthropic_answer,
         anthropic_error,
         lambda body: body.get("output_config", {}).get("format", body.get("output_format"))["schema"],
+        MESSAGE,
     ),
 }
 NO_LITELLM = pytest.mark.skipif(find_spec("litellm") is None, reason="the extra litellm is not installed")
@@ -124,6 +134,12 @@ async def test_instructions_and_chunks_are_sent_in_turns_of_their_own(wire: Wire
     assert "system text" in json.dumps(turns.get("system", body.get("system")))
     assert "system text" not in json.dumps(turns["user"])
     assert 99 in (body.get("max_tokens"), body.get("max_completion_tokens"))
+
+
+async def test_nothing_else_is_sent_than_what_was_asked_for(wire: Wire) -> None:
+    _, provider = await ask(wire, wire.answer("{}"))
+    older_names = {"output_format": "output_config"}
+    assert {older_names.get(key, key) for key in provider.requests[0]} == wire.keys
 
 
 def objects(schema: Any) -> Iterator[dict[str, Any]]:
@@ -319,17 +335,20 @@ def test_a_call_imports_nothing(name: str) -> None:
     """In a process of its own: in this one, everything is loaded by now."""
     code = f"""
 import asyncio, sys
-from tests.backends.test_contract import WIRES, REQUEST, serve
+from tests.backends.test_contract import WIRES, serve
+from pruner import Pruner, PrunerConfig
 wire = WIRES[{name!r}]
-async def call(backend):
+async def call(pruner):
     before = set(sys.modules)
-    await backend.grade(REQUEST)
-    return sorted(set(sys.modules) - before)
-with serve(wire.answer("{{}}")) as provider:
-    print(asyncio.run(call(wire.make(provider.url))))
+    statuses = [(await pruner.prune("q", ["a", "b", "c"], history=["h"])).status for _ in range(2)]
+    return sorted(set(sys.modules) - before), *map(str, statuses)
+replies = iter([{PAIRS!r}, "no grades"])
+with serve(lambda body: wire.answer(next(replies))) as provider:
+    print(*asyncio.run(call(Pruner(PrunerConfig(model=wire.model, base_url=provider.url, timeout=60)))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    # A fallback is a warning.
+    assert (done.stdout.strip(), done.stderr.count("\n")) == ("[] ok fallback", 1)
 
 
 class Raises:
