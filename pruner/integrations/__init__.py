@@ -1,0 +1,1 @@
+"""Pruning inside other people's pipelines; import the one module that is needed: `pruner.integrations.langchain`."""

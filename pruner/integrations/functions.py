@@ -1,0 +1,189 @@
+"""Any retrieval function or retriever object, without a framework."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from functools import wraps
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from pruner.errors import ConfigError, RequestError
+from pruner.integrations.adapter import MARK, Mark, Prunable, as_pruner, copies
+from pruner.pipeline import Pruner, prune, prune_sync
+from pruner.schema import Chunk, PruneResult
+
+__all__ = ["PrunedList", "PrunedRetriever", "pruned"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+ToChunk = Callable[[Any], str | Chunk | Mapping[str, Any]]
+
+
+class PrunedList(list[Any]):
+    """The kept items, as a list, with how it came about.
+
+    Attributes:
+        result: the `PruneResult`: status, and a decision on each item that the function returned.
+    """
+
+    def __init__(self, items: Iterable[Any], result: PruneResult[Any]) -> None:
+        super().__init__(items)
+        self.result = result
+
+
+def pruned(
+    query: str | None = None,
+    chunks: str | None = None,
+    *,
+    pruner: Prunable | None = None,
+    to_chunk: ToChunk | None = None,
+) -> Callable[[F], F]:
+    """Prune what a retrieval function returns, be it async or not.
+
+    The kept items come as a `PrunedList`. A `Chunk` or mapping among them is a copy that carries its grade under
+    `"pruner"` (a `Chunk` in its metadata); any other object is the function's own.
+
+    Args:
+        query: the parameter that holds the question; by default the first.
+        chunks: where in the returned mapping, dataclass or pydantic model the list is; by default it is the list.
+        pruner: a `Pruner`, a `PrunerConfig` or a mapping of dials; by default what `prune()` uses.
+        to_chunk: says how to read an item that is no str, `Chunk` or mapping with a `text`.
+
+    Raises:
+        ConfigError: a dial is wrong, or the function has no such parameter.
+    """
+    made = None if pruner is None else as_pruner(pruner)
+
+    def decorate(function: F) -> F:
+        return _wrap(function, _query_reader(function, query), _Place(chunks), made, to_chunk)
+
+    return decorate
+
+
+def _wrap(function: F, read: Callable[..., str], place: "_Place", pruner: Pruner | None, to_chunk: ToChunk | None) -> F:
+    ask, ask_sync = (pruner.prune, pruner.prune_sync) if pruner else (prune, prune_sync)
+
+    @wraps(function)
+    async def asynchronous(*args: Any, **kwargs: Any) -> Any:
+        returned = await function(*args, **kwargs)
+        items, shown = place.get(returned, to_chunk)
+        return place.put(returned, _kept(items, shown, await ask(read(*args, **kwargs), shown)))
+
+    @wraps(function)
+    def synchronous(*args: Any, **kwargs: Any) -> Any:
+        returned = function(*args, **kwargs)
+        items, shown = place.get(returned, to_chunk)
+        return place.put(returned, _kept(items, shown, ask_sync(read(*args, **kwargs), shown)))
+
+    return asynchronous if _is_async(function) else synchronous  # type: ignore[return-value]
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    # An object whose class has an async `__call__` is one too, which inspect does not see.
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _query_reader(function: Callable[..., Any], name: str | None) -> Callable[..., str]:
+    """Return what finds the question among the arguments of a call."""
+    signature = inspect.signature(function)
+    parameter = name or next(iter(signature.parameters), "")
+    if parameter not in signature.parameters:
+        called = getattr(function, "__name__", type(function).__name__)
+        raise ConfigError(f"{called} has no parameter {parameter!r} that could hold the query")
+
+    def read(*args: Any, **kwargs: Any) -> str:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments[parameter]  # type: ignore[no-any-return]
+
+    return read
+
+
+class _Place:
+    """Where the list is in what a function returns."""
+
+    def __init__(self, name: str | None) -> None:
+        self.name = name
+
+    def get(self, returned: Any, to_chunk: ToChunk | None) -> tuple[Sequence[Any], list[Any]]:
+        """Return the items, and each as the pruner reads it: objects of their own, so that each can be found again."""
+        found = returned
+        if self.name is not None:
+            found = returned[self.name] if isinstance(returned, Mapping) else getattr(returned, self.name)
+        if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
+            raise RequestError(f"the function returned a {type(found).__name__} where a list of chunks was expected")
+        items = list(found)
+        return items, [_shown(to_chunk(item) if to_chunk else item) for item in items]
+
+    def put(self, returned: Any, kept: PrunedList) -> Any:
+        """Return the same with the kept items in place of the list; what was returned stays as it was."""
+        if self.name is None:
+            return kept
+        if isinstance(returned, Mapping):
+            return {**returned, self.name: kept}
+        if isinstance(returned, BaseModel):
+            return returned.model_copy(update={self.name: kept})
+        if is_dataclass(returned) and not isinstance(returned, type):
+            return replace(returned, **{self.name: kept})
+        raise RequestError(
+            f"a {type(returned).__name__} cannot be copied; return a mapping, dataclass or pydantic model"
+        )
+
+
+def _shown(item: Any) -> Any:
+    if isinstance(item, str):
+        return {"text": item}
+    if isinstance(item, Chunk):
+        return item.model_copy()
+    return dict(item) if isinstance(item, Mapping) else item
+
+
+def _kept(items: Sequence[Any], shown: Sequence[Any], result: PruneResult[Any]) -> PrunedList:
+    return PrunedList(copies(items, shown, result, _copy), result)
+
+
+def _copy(item: Any, text: str, mark: Mark) -> Any:
+    if isinstance(item, str):
+        return text
+    if isinstance(item, Chunk):
+        return item.model_copy(update={"text": text, "metadata": {**item.metadata, MARK: mark}})
+    if isinstance(item, Mapping):
+        return {**item, MARK: mark} | ({"text": text} if "text" in item else {})
+    return item
+
+
+class PrunedRetriever:
+    """A retriever whose `retrieve`, `search` and their `a…` forms return pruned results; all else is as it was.
+
+    Args:
+        retriever: any object with such a method, async or not; the question is its first argument.
+        pruner: a `Pruner`, a `PrunerConfig` or a mapping of dials; by default what `prune()` uses.
+        chunks: where in the returned value the list is, as in `pruned`.
+        to_chunk: how to read an item, as in `pruned`.
+
+    Raises:
+        ConfigError: a dial is wrong, or the object has no such method.
+    """
+
+    _METHODS = ("retrieve", "search", "aretrieve", "asearch")
+
+    def __init__(
+        self,
+        retriever: Any,
+        pruner: Prunable | None = None,
+        *,
+        chunks: str | None = None,
+        to_chunk: ToChunk | None = None,
+    ) -> None:
+        methods = [name for name in self._METHODS if callable(getattr(retriever, name, None))]
+        if not methods:
+            raise ConfigError(f"a {type(retriever).__name__} has none of the methods {', '.join(self._METHODS)}")
+        self._retriever = retriever
+        decorate = pruned(chunks=chunks, pruner=pruner, to_chunk=to_chunk)
+        self._pruned = {name: decorate(getattr(retriever, name)) for name in methods}
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the pruned method, or what the retriever itself has."""
+        if name.startswith("_"):  # Copy and pickle ask before there is a retriever.
+            raise AttributeError(name)
+        return self._pruned.get(name) or getattr(self._retriever, name)

@@ -1,0 +1,76 @@
+"""LangChain: a document compressor, for `ContextualCompressionRetriever` and for chains."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer
+
+from pruner.integrations.adapter import MARK, Chunks, Mark, as_pruner, copies, dials_of, make_chunk, missing, outcome
+from pruner.pipeline import Pruner
+from pruner.schema import PruneResult
+
+try:
+    from langchain_core.callbacks import Callbacks
+    from langchain_core.documents import BaseDocumentCompressor, Document
+    from langchain_core.runnables import Runnable, RunnableLambda
+except ImportError as error:
+    raise missing("langchain", "langchain-core", "langchain") from error
+
+__all__ = ["PrunerCompressor"]
+
+
+class PrunerCompressor(BaseDocumentCompressor):
+    """Keeps the documents that the answer needs; each is a copy with its grade in `metadata["pruner"]`.
+
+    Callbacks see a run `PrunerCompressor`, whose outputs hold the decisions on all documents and the status.
+
+    Args:
+        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `model_dump()` stores it as its dials.
+        score_key: key of the metadata that holds the reranker's score; documents without it have none.
+
+    Raises:
+        ConfigError: a dial is wrong, or a key, an extra or a model is missing.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    pruner: Annotated[Pruner, BeforeValidator(as_pruner), PlainSerializer(dials_of)]
+    score_key: str = "relevance_score"
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> Sequence[Document]:
+        """Prune; documents in reranker order, best first. Faults of the provider never raise."""
+        given = {"query": query, "documents": documents}
+        return self._run().invoke(given, {"callbacks": callbacks})["documents"]  # type: ignore[no-any-return]
+
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> Sequence[Document]:
+        """Prune; documents in reranker order, best first. Faults of the provider never raise."""
+        given = {"query": query, "documents": documents}
+        return (await self._run().ainvoke(given, {"callbacks": callbacks}))["documents"]  # type: ignore[no-any-return]
+
+    def _run(self) -> Runnable[dict[str, Any], dict[str, Any]]:
+        return RunnableLambda(self._prune, self._aprune, name=type(self).__name__)
+
+    def _prune(self, given: dict[str, Any]) -> dict[str, Any]:
+        chunks = self._to_chunks(given["documents"])
+        return _outputs(given["documents"], chunks, self.pruner.prune_sync(given["query"], chunks))
+
+    async def _aprune(self, given: dict[str, Any]) -> dict[str, Any]:
+        chunks = self._to_chunks(given["documents"])
+        return _outputs(given["documents"], chunks, await self.pruner.prune(given["query"], chunks))
+
+    def _to_chunks(self, documents: Sequence[Document]) -> Chunks:
+        return [
+            make_chunk(d.page_content, d.metadata, id=d.id, score=d.metadata.get(self.score_key)) for d in documents
+        ]
+
+
+def _outputs(documents: Sequence[Document], chunks: Chunks, result: PruneResult[Any]) -> dict[str, Any]:
+    return {"documents": copies(documents, chunks, result, _copy), **outcome(result)}
+
+
+def _copy(document: Document, text: str, mark: Mark) -> Document:
+    return document.model_copy(update={"page_content": text, "metadata": {**document.metadata, MARK: mark}})

@@ -1,0 +1,99 @@
+"""LlamaIndex: a node postprocessor, for a query engine after its retriever and rerankers."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer
+
+from pruner.errors import RequestError
+from pruner.integrations.adapter import MARK, Chunks, Mark, as_pruner, copies, dials_of, make_chunk, missing, outcome
+from pruner.pipeline import Pruner
+from pruner.schema import PruneResult
+
+try:
+    from llama_index_instrumentation import get_dispatcher
+    from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+    from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+except ImportError as error:
+    raise missing("llamaindex", "llama-index-core", "llamaindex") from error
+
+__all__ = ["PruneEndEvent", "PrunerPostprocessor"]
+
+_dispatcher = get_dispatcher(__name__)
+
+
+class PruneEndEvent(ReRankEndEvent):
+    """The nodes kept, as any listener to rerankers reads them, and what was decided on each node given."""
+
+    decisions: list[dict[str, Any]]
+    status: str
+    reason: str | None
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the event's name."""
+        return "PruneEndEvent"
+
+
+class PrunerPostprocessor(BaseNodePostprocessor):
+    """Keeps the nodes that the answer needs; each is a copy with its grade in `metadata["pruner"]`.
+
+    The grade is not shown to the generator or an embedding model. Instrumentation sees a `ReRankStartEvent` and a
+    `PruneEndEvent`.
+
+    Args:
+        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `to_dict()` stores it as its dials.
+
+    Raises:
+        ConfigError: a dial is wrong, or a key, an extra or a model is missing.
+    """
+
+    pruner: Annotated[Pruner, BeforeValidator(as_pruner), PlainSerializer(dials_of)]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that `to_dict()` stores."""
+        return "PrunerPostprocessor"
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        query, chunks = self._begin(nodes, query_bundle)
+        return _end(nodes, chunks, self.pruner.prune_sync(query, chunks))
+
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        query, chunks = self._begin(nodes, query_bundle)
+        return _end(nodes, chunks, await self.pruner.prune(query, chunks))
+
+    def _begin(self, nodes: list[NodeWithScore], bundle: QueryBundle | None) -> tuple[str, Chunks]:
+        if bundle is None:
+            raise RequestError("there is nothing to prune by: give query_str or query_bundle")
+        model = self.pruner.config.model
+        _dispatcher.event(ReRankStartEvent(query=bundle, nodes=nodes, top_n=len(nodes), model_name=model))
+        return bundle.query_str, [_to_chunk(node) for node in nodes]
+
+
+def _end(nodes: list[NodeWithScore], chunks: Chunks, result: PruneResult[Any]) -> list[NodeWithScore]:
+    kept = copies(nodes, chunks, result, _copy)
+    _dispatcher.event(PruneEndEvent(nodes=kept, **outcome(result)))
+    return kept
+
+
+def _to_chunk(scored: NodeWithScore) -> dict[str, Any]:
+    node = scored.node
+    return make_chunk(node.get_content(MetadataMode.NONE), node.metadata, id=node.node_id, score=scored.score)
+
+
+def _copy(scored: NodeWithScore, text: str, mark: Mark) -> NodeWithScore:
+    node: BaseNode = scored.node.model_copy(
+        update={
+            "metadata": {**scored.node.metadata, MARK: mark},
+            "excluded_llm_metadata_keys": [*scored.node.excluded_llm_metadata_keys, MARK],
+            "excluded_embed_metadata_keys": [*scored.node.excluded_embed_metadata_keys, MARK],
+        }
+    )
+    if text != node.get_content(MetadataMode.NONE):
+        node.set_content(text)
+    return scored.model_copy(update={"node": node})
