@@ -10,10 +10,10 @@ from pruner.pipeline import Pruner
 from pruner.schema import PruneResult
 
 try:
-    from llama_index_instrumentation import get_dispatcher
     from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+    from llama_index_instrumentation import get_dispatcher
 except ImportError as error:
     raise missing("llamaindex", "llama-index-core", "llamaindex") from error
 

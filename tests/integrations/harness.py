@@ -12,28 +12,15 @@ from langchain_core.documents import Document as LangChainDocument
 from langchain_core.load import dumps, loads
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from pruner import Pruner, PrunerConfig
-from pruner.backends.scripted import Answer, ScriptedBackend
+from pruner import Pruner
 from pruner.integrations.agents import ToolText, prune_tool_output, prune_tool_output_sync
 from pruner.integrations.functions import PrunedRetriever, pruned
 from pruner.integrations.haystack import PrunerComponent
 from pruner.integrations.langchain import PrunerCompressor
 from pruner.integrations.llamaindex import PrunerPostprocessor
+from tests.integrations.scripted import TEXTS
 
-TEXTS = ["alpha", "beta", "gamma", "delta", "epsilon"]
 Docs = list[Any]
-
-
-def pairs(*grades: int) -> str:
-    return json.dumps({"grades": [[label, grade] for label, grade in enumerate(grades, 1)]})
-
-
-def make_pruner(*answers: Answer, **dials: Any) -> Pruner:
-    return Pruner(PrunerConfig(**dials), backend=ScriptedBackend(answers))
-
-
-def requests_of(pruner: Pruner) -> list[Any]:
-    return pruner._backend.requests  # type: ignore[attr-defined, no-any-return]
 
 
 @dataclass(frozen=True)
@@ -66,9 +53,7 @@ def _metadata(place: int) -> dict[str, Any]:
 
 
 def _dicts() -> Docs:
-    return [
-        {"text": t, "id": f"id{i}", "score": 1 - i / 10, "metadata": _metadata(i)} for i, t in enumerate(TEXTS)
-    ]
+    return [{"text": t, "id": f"id{i}", "score": 1 - i / 10, "metadata": _metadata(i)} for i, t in enumerate(TEXTS)]
 
 
 def _run_function(pruner: Pruner, query: str, docs: Docs) -> Any:
@@ -127,12 +112,11 @@ def _same(out: Any) -> Docs:
 def _item_metadata(document: Any) -> dict[str, Any]:
     return document["metadata"]  # type: ignore[no-any-return]
 
+
 HARNESSES = [
     Harness(
         "langchain",
-        lambda: [
-            LangChainDocument(id=f"id{i}", page_content=t, metadata=_metadata(i)) for i, t in enumerate(TEXTS)
-        ],
+        lambda: [LangChainDocument(id=f"id{i}", page_content=t, metadata=_metadata(i)) for i, t in enumerate(TEXTS)],
         lambda pruner, query, docs: PrunerCompressor(pruner=pruner).compress_documents(docs, query),
         lambda pruner, query, docs: PrunerCompressor(pruner=pruner).acompress_documents(docs, query),
         _same,
@@ -202,4 +186,3 @@ HARNESSES = [
         _plain,
     ),
 ]
-

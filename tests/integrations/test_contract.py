@@ -9,7 +9,8 @@ import pytest
 from pruner import BackendError, ConfigError, Reason
 from pruner.backends.scripted import Answer
 from pruner.schema import RawGrading
-from tests.integrations.harness import HARNESSES, Harness, make_pruner, pairs, requests_of
+from tests.integrations.harness import HARNESSES, Harness
+from tests.integrations.scripted import make_pruner, pairs, requests_of
 
 FAULTS: list[Answer] = [
     BackendError(Reason.AUTH),
@@ -156,5 +157,3 @@ def test_without_its_extra_the_import_says_what_to_install(
         importlib.import_module(f"pruner.integrations.{module}")
     message = f'pruner.integrations.{module} needs {package}: pip install "listwise-pruner[{module}]"'
     assert str(caught.value) == message
-
-

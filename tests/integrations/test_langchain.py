@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from pruner import ConfigError, PrunerConfig
 from pruner.integrations.langchain import PrunerCompressor
-from tests.integrations.harness import TEXTS, make_pruner, pairs, requests_of
+from tests.integrations.scripted import TEXTS, make_pruner, pairs, requests_of
 
 GRADES = pairs(1, 1, 5, 2, 3)
 

@@ -15,7 +15,7 @@ from llama_index_instrumentation import get_dispatcher
 from pruner import BackendError, PrunerConfig, Reason, RequestError
 from pruner.backends.scripted import Answer
 from pruner.integrations.llamaindex import PruneEndEvent, PrunerPostprocessor
-from tests.integrations.harness import TEXTS, make_pruner, pairs, requests_of
+from tests.integrations.scripted import TEXTS, make_pruner, pairs, requests_of
 
 GRADES = pairs(1, 1, 5, 2, 3)
 
