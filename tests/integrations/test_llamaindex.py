@@ -26,7 +26,7 @@ class Fixed(BaseRetriever):
 
 
 class Listener(BaseEventHandler):
-    seen: list[Any] = []
+    seen: list[Any]
 
     def handle(self, event: Any, **kwargs: Any) -> None:
         self.seen.append(event)

@@ -1,0 +1,26 @@
+"""No framework: a search function and a retriever object that return only what the answer needs."""
+
+from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments
+from pruner import Chunk
+from pruner.integrations.functions import PrunedRetriever, pruned
+
+
+def main() -> None:
+    """Ask."""
+    pruner = pruner_from_arguments(__doc__)
+
+    @pruned(query="question", chunks="hits", pruner=pruner)
+    def search(question: str, k: int = 15) -> dict[str, list[Chunk]]:
+        return {"hits": corpus().search(question, k)}
+
+    hits = search(DEFAULT_QUESTION)["hits"]
+    for chunk in hits:
+        print(chunk.metadata["pruner"]["grade"], chunk.title)
+    print(f"{len(hits)} of {len(hits.result.decisions)} kept, status {hits.result.status}")  # type: ignore[attr-defined]
+
+    retriever = PrunedRetriever(corpus(), pruner)
+    print(len(retriever.search(DEFAULT_QUESTION, 15)), "kept by the wrapped object")
+
+
+if __name__ == "__main__":
+    main()
