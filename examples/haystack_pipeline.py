@@ -6,11 +6,11 @@ from typing import Any
 # Read when the framework is imported; without this it reports each run to its makers.
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
-from haystack import Document, Pipeline, component  # noqa: E402
-from haystack.components.builders import PromptBuilder  # noqa: E402
+from haystack import Document, Pipeline, component
+from haystack.components.builders import PromptBuilder
 
-from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments  # noqa: E402
-from pruner.integrations.haystack import PrunerComponent  # noqa: E402
+from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments
+from pruner.integrations.haystack import PrunerComponent
 
 TEMPLATE = "Answer from this:\n{% for d in documents %}{{ d.content }}\n\n{% endfor %}Question: {{ query }}"
 

@@ -1,10 +1,13 @@
 """LangChain: retrieve, prune, prompt, in one chain. The prompt is printed where a model would read it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 
 from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments
 from pruner.integrations.langchain import PrunerCompressor
@@ -23,9 +26,12 @@ class Documentation(BaseRetriever):
 def main() -> None:
     """Ask."""
     compressor = PrunerCompressor(pruner=pruner_from_arguments(__doc__))
-    kept = RunnableLambda(lambda given: compressor.compress_documents(given["documents"], given["question"]))
-    given = {"documents": Documentation(), "question": RunnablePassthrough()}
-    documents = (given | kept).invoke(DEFAULT_QUESTION)
+
+    def keep(given: dict[str, Any]) -> Sequence[Document]:
+        return compressor.compress_documents(given["documents"], given["question"])
+
+    found = RunnableParallel(documents=Documentation(), question=RunnablePassthrough())
+    documents = (found | RunnableLambda(keep)).invoke(DEFAULT_QUESTION)
     for document in documents:
         print(document.metadata["pruner"]["grade"], document.metadata["title"])
     prompt = ChatPromptTemplate.from_template("Answer from this:\n{context}\n\nQuestion: {question}")

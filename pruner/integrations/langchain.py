@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, PlainSerializer
 
-from pruner.integrations.adapter import MARK, Chunks, Mark, as_pruner, copies, dials_of, make_chunk, missing, outcome
+from pruner.integrations.adapter import (
+    MARK,
+    Chunks,
+    Mark,
+    Prunable,
+    as_pruner,
+    copies,
+    dials_of,
+    make_chunk,
+    missing,
+    outcome,
+)
 from pruner.pipeline import Pruner
 from pruner.schema import PruneResult
 
@@ -36,6 +47,9 @@ class PrunerCompressor(BaseDocumentCompressor):
 
     pruner: Annotated[Pruner, BeforeValidator(as_pruner), PlainSerializer(dials_of)]
     score_key: str = "relevance_score"
+
+    def __init__(self, pruner: Prunable, *, score_key: str = "relevance_score") -> None:
+        super().__init__(pruner=pruner, score_key=score_key)  # type: ignore[call-arg]
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

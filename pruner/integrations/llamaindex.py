@@ -5,7 +5,18 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer
 
 from pruner.errors import RequestError
-from pruner.integrations.adapter import MARK, Chunks, Mark, as_pruner, copies, dials_of, make_chunk, missing, outcome
+from pruner.integrations.adapter import (
+    MARK,
+    Chunks,
+    Mark,
+    Prunable,
+    as_pruner,
+    copies,
+    dials_of,
+    make_chunk,
+    missing,
+    outcome,
+)
 from pruner.pipeline import Pruner
 from pruner.schema import PruneResult
 
@@ -49,6 +60,9 @@ class PrunerPostprocessor(BaseNodePostprocessor):
     """
 
     pruner: Annotated[Pruner, BeforeValidator(as_pruner), PlainSerializer(dials_of)]
+
+    def __init__(self, pruner: Prunable, **framework: Any) -> None:
+        super().__init__(pruner=pruner, **framework)
 
     @classmethod
     def class_name(cls) -> str:

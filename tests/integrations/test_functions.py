@@ -124,7 +124,7 @@ def test_other_objects_without_a_converter_are_refused() -> None:
 
 def test_the_same_object_twice_is_two_chunks() -> None:
     twice = {"text": "alpha"}
-    kept = pruned(pruner=make_pruner(pairs(1, 1, 5)))(lambda query: [twice, twice, twice])("q")
+    kept: list[Any] = pruned(pruner=make_pruner(pairs(1, 1, 5)))(lambda query: [twice, twice, twice])("q")
     assert [entry["pruner"]["grade"] for entry in kept] == [1, 1, 5]
 
 

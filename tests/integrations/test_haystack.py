@@ -11,6 +11,7 @@ from haystack.core.errors import DeserializationError
 from haystack.dataclasses import ByteStream
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import Secret
+from pydantic import SecretStr
 
 from pruner import BackendError, ConfigError, Pruner, PrunerConfig, Reason
 from pruner.backends.scripted import Answer
@@ -77,10 +78,11 @@ def test_a_pipeline_survives_yaml_with_its_secret(monkeypatch: pytest.MonkeyPatc
     read = Pipeline.loads(made.dumps(), allowed_modules=ALLOWED)
     assert read.to_dict()["components"] == made.to_dict()["components"]
     assert sorted(map(str, read.to_dict()["connections"])) == sorted(map(str, made.to_dict()["connections"]))
-    assert read.get_component("pruner").api_key == secret
+    stored: Any = read.get_component("pruner")
+    assert stored.api_key == secret
     monkeypatch.setenv("MY_KEY", "sk-mine")
     read.warm_up()
-    config = read.get_component("pruner")._warm().config
+    config = stored._warm().config
     assert (config.model, config.threshold, config.keep_top_k) == ("openai:m", 4, 0)
     assert config.api_key.get_secret_value() == "sk-mine"
 
@@ -102,7 +104,7 @@ def test_a_stored_pipeline_is_read_only_by_those_who_trust_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"threshold": 4, "api_key": "sk-secret"}, PrunerConfig(threshold=4, api_key="sk-secret")]
+    "given", [{"threshold": 4, "api_key": "sk-secret"}, PrunerConfig(threshold=4, api_key=SecretStr("sk-secret"))]
 )
 def test_a_stored_component_has_its_dials_and_no_key(given: Any) -> None:
     stored = PrunerComponent(given).to_dict()

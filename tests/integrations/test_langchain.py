@@ -12,6 +12,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from pydantic import SecretStr
 
 from pruner import ConfigError, PrunerConfig
 from pruner.integrations.langchain import PrunerCompressor
@@ -137,7 +138,7 @@ def test_title_and_date_are_shown_to_the_model_and_odd_ones_left_out() -> None:
 def test_a_stored_compressor_has_its_dials_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
     monkeypatch.setenv("PRUNER_THRESHOLD", "5")
-    given = PrunerCompressor(pruner=PrunerConfig(threshold=4, api_key="sk-secret"), score_key="s")
+    given = PrunerCompressor(pruner=PrunerConfig(threshold=4, api_key=SecretStr("sk-secret")), score_key="s")
     stored = given.model_dump_json()
     assert "sk-" not in stored
     read = PrunerCompressor.model_validate_json(stored)

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from llama_index.core.instrumentation.event_handlers.base import BaseEventHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.event_handlers import BaseEventHandler
+from pydantic import SecretStr
 
 from pruner import BackendError, PrunerConfig, Reason, RequestError
 from pruner.backends.scripted import Answer
@@ -69,6 +70,8 @@ def test_a_fault_does_not_stop_a_query_engine() -> None:
 def test_listeners_to_rerankers_hear_the_start_and_the_end(listener: Listener) -> None:
     engine().query("q")
     start, end = (e for e in listener.seen if isinstance(e, ReRankStartEvent | ReRankEndEvent))
+    assert isinstance(start, ReRankStartEvent)
+    assert isinstance(start.query, QueryBundle)
     assert (start.query.query_str, len(start.nodes), start.model_name) == ("q", 5, "openai:gpt-4o-mini")
     assert isinstance(end, PruneEndEvent)
     assert [node.node.node_id for node in end.nodes] == ["alpha", "beta", "gamma", "epsilon"]
@@ -103,7 +106,7 @@ def test_metadata_for_the_generator_is_not_text_of_the_chunk() -> None:
 
 def test_a_stored_postprocessor_has_its_dials_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    given = PrunerPostprocessor(pruner=PrunerConfig(threshold=4, api_key="sk-secret"))
+    given = PrunerPostprocessor(pruner=PrunerConfig(threshold=4, api_key=SecretStr("sk-secret")))
     assert "sk-secret" not in given.to_json()
     for read in (PrunerPostprocessor.from_dict(given.to_dict()), PrunerPostprocessor.from_json(given.to_json())):
         assert read.pruner.config.threshold == 4
