@@ -50,7 +50,8 @@ wheel: .venv/dev.stamp ## build the wheel and the sdist into dist/
 
 constraints: .venv/dev.stamp ## resolve constraints.txt anew
 	@$(PIP) install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --extra demo --extra litellm --extra langchain --extra llamaindex --extra haystack --extra agents --group dev --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --extra demo --extra litellm --extra langchain --extra llamaindex --extra haystack \
+	    --extra agents --group dev --universal --python-version 3.11 \
 	    --no-annotate --no-header --quiet --upgrade --output-file constraints.txt
 
 clean: ## remove what the targets made

@@ -1,10 +1,12 @@
 """The same documents through `pruner`, by each integration."""
 
+from collections.abc import Sequence
+
 from haystack import Document as HaystackDocument
 from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, TextNode
-from worker import Case, serve
 
+from examples.migrate.worker import Case, serve
 from pruner import Pruner, PrunerConfig
 from pruner.integrations.functions import pruned
 from pruner.integrations.haystack import PrunerComponent
@@ -22,7 +24,7 @@ def langchain(case: Case) -> list[int]:
     documents = [Document(text, id=str(place)) for place, text in enumerate(case.texts)]
     compressor = PrunerCompressor(pruner=make_pruner(case))
     kept = compressor.compress_documents(documents, case.query)
-    return [int(document.id) for document in kept]
+    return [int(document.id or 0) for document in kept]
 
 
 def llamaindex(case: Case) -> list[int]:
@@ -45,7 +47,7 @@ def function(case: Case) -> list[int]:
     """Prune what a function returns."""
 
     @pruned(pruner=make_pruner(case))
-    def search(query: str) -> list[str]:
+    def search(query: str) -> Sequence[str]:
         return case.texts
 
     return [case.texts.index(text) for text in search(case.query)]

@@ -72,10 +72,12 @@ EVENTS: dict[str, tuple[list[int], Callable[[str], str]]] = {
     "an id below the range": ([7, 3, 0], str),
     "an id twice": ([7, 3, 7], str),
     "an empty list": ([], str),
-    "fenced JSON": ([7, 3], lambda text: f"Here it is:\n```json\n{text}\n```"),
+    "a fenced reply": ([7, 3], lambda text: f"Here it is:\n```json\n{text}\n```"),
     "cut off in the middle": ([7, 3], lambda text: text[: len(text) // 2]),
     "prose": ([], lambda text: "I cannot rank these documents."),
 }
+
+ABOUT_IDS = {"an id above the range", "an id below the range", "an id twice"}
 
 
 def reply(event: str, method: str, asked: str) -> str:

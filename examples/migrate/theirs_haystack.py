@@ -4,7 +4,8 @@ from haystack import Document
 from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.components.rankers import LLMRanker
 from haystack.utils import Secret
-from worker import Case, serve
+
+from examples.migrate.worker import Case, serve
 
 
 def llm_ranker(case: Case) -> list[int]:

@@ -4,7 +4,8 @@ from langchain_classic.retrievers.document_compressors import LLMChainFilter
 from langchain_classic.retrievers.document_compressors.listwise_rerank import LLMListwiseRerank
 from langchain_core.documents import Document
 from langchain_openai import ChatOpenAI
-from worker import Case, serve
+
+from examples.migrate.worker import Case, serve
 
 
 def listwise(case: Case) -> list[int]:
@@ -13,7 +14,7 @@ def listwise(case: Case) -> list[int]:
     documents = [Document(text, id=str(place)) for place, text in enumerate(case.texts)]
     compressor = LLMListwiseRerank.from_llm(llm, top_n=10)
     kept = compressor.compress_documents(documents, case.query)
-    return [int(document.id) for document in kept]
+    return [int(document.id or 0) for document in kept]
 
 
 def chain_filter(case: Case) -> list[int]:
@@ -22,7 +23,7 @@ def chain_filter(case: Case) -> list[int]:
     documents = [Document(text, id=str(place)) for place, text in enumerate(case.texts)]
     compressor = LLMChainFilter.from_llm(llm)
     kept = compressor.compress_documents(documents, case.query)
-    return [int(document.id) for document in kept]
+    return [int(document.id or 0) for document in kept]
 
 
 if __name__ == "__main__":

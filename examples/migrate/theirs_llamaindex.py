@@ -4,7 +4,8 @@ from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.llms.openai import OpenAI
-from worker import Case, serve
+
+from examples.migrate.worker import Case, serve
 
 
 def llm_rerank(case: Case) -> list[int]:

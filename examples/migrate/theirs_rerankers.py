@@ -3,12 +3,13 @@
 import litellm
 from rerankers.models.llm_relevance_filter import LLMRelevanceFilter
 from rerankers.models.rankgpt_rankers import RankGPTRanker
-from worker import Case, serve
+
+from examples.migrate.worker import Case, serve
 
 
 def rank_gpt(case: Case) -> list[int]:
     """Ask for a permutation; without `rank_end` not one passage is shown."""
-    litellm.api_base, litellm.request_timeout = case.url, case.timeout
+    vars(litellm).update(api_base=case.url, request_timeout=case.timeout)  # It takes neither as an argument.
     ranker = RankGPTRanker("openai/gpt-4o-mini", api_key="key", verbose=0)
     ranked = ranker.rank(case.query, case.texts, rank_end=len(case.texts))
     return [int(result.document.doc_id) for result in ranked.results]
