@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, Self
 
+from pruner.errors import ConfigError
 from pruner.integrations.adapter import (
     MARK,
     Chunks,
@@ -42,6 +43,8 @@ class PrunerComponent:
     """
 
     def __init__(self, pruner: Prunable, *, api_key: Secret | None = None) -> None:
+        if api_key and isinstance(pruner, Pruner):
+            raise ConfigError("a Pruner has its key already: give api_key with dials or a PrunerConfig")
         self.dials = dials_of(pruner)
         self.api_key = api_key
         self._given = pruner
@@ -55,6 +58,7 @@ class PrunerComponent:
         """Give back connections and model, unless they belong to a `Pruner` that was given."""
         if self._pruner and self._pruner is not self._given:
             await self._pruner.aclose()
+            self._pruner = None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the component in plain values."""

@@ -62,7 +62,7 @@ class PrunerPostprocessor(BaseNodePostprocessor):
     pruner: Annotated[Pruner, BeforeValidator(as_pruner), PlainSerializer(dials_of)]
 
     def __init__(self, pruner: Prunable, **framework: Any) -> None:
-        super().__init__(pruner=pruner, **framework)
+        super().__init__(pruner=pruner, **framework)  # type: ignore[call-arg]
 
     @classmethod
     def class_name(cls) -> str:

@@ -14,7 +14,6 @@ from haystack.utils import Secret
 from pydantic import SecretStr
 
 from pruner import BackendError, ConfigError, Pruner, PrunerConfig, Reason
-from pruner.backends.scripted import Answer
 from pruner.integrations.haystack import PrunerComponent
 from tests.integrations.scripted import TEXTS, make_pruner, pairs, requests_of
 from tests.provider import chat, serve
@@ -148,17 +147,33 @@ def test_a_picture_without_text_stays_one() -> None:
     assert [(d.content, d.blob.data) for d in kept] == [(None, b"x")] * 3
 
 
-@pytest.mark.parametrize("answer", [GRADES])
-def test_closing_a_pipeline_leaves_a_pruner_of_the_callers_alone(answer: Answer) -> None:
+def test_closing_a_pipeline_leaves_a_pruner_of_the_callers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[Pruner] = []
 
-    class Watched(Pruner):
-        async def aclose(self) -> None:
-            closed.append(self)
+    async def close(pruner: Pruner) -> None:
+        closed.append(pruner)
 
-    given = Watched(PrunerConfig(), backend=make_pruner(answer)._backend)
-    asyncio.run(pipeline(given).close_async())
+    monkeypatch.setattr(Pruner, "aclose", close)
+    asyncio.run(pipeline(make_pruner()).close_async())
     assert closed == []
+    own = pipeline({"model": "openai:m", "api_key": "k"})
+    own.warm_up()
+    asyncio.run(own.close_async())
+    assert len(closed) == 1
+
+
+def test_a_pipeline_can_be_run_again_after_it_was_closed(tmp_path: Path) -> None:
+    replies = tmp_path / "replies"
+    replies.write_text(GRADES)
+    made = pipeline({"model": f"scripted:{replies}"})
+    run(made)
+    asyncio.run(made.close_async())
+    assert len(run(made)["pruner"]["documents"]) == 4
+
+
+def test_a_key_for_a_pruner_that_has_one_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has its key already"):
+        PrunerComponent(make_pruner(), api_key=Secret.from_token("k"))
 
 
 def test_the_tests_do_not_phone_home() -> None:
