@@ -75,6 +75,8 @@ class Worker:
         if self.process:
             self.process.kill()
             self.process.wait()
+            assert self.process.stdin
+            self.process.stdin.close()
         self.process = None
 
     def _start(self) -> "subprocess.Popen[str]":
@@ -88,8 +90,9 @@ class Worker:
 
 def _read(process: "subprocess.Popen[str]", lines: "Queue[str]") -> None:
     assert process.stdout
-    for line in process.stdout:
-        lines.put(line)
+    with process.stdout as output:
+        for line in output:
+            lines.put(line)
     lines.put("")
 
 
