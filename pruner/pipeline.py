@@ -121,9 +121,12 @@ class Pruner:
             reason=grading.reason,
             usage=grading.usage,
             latency=grading.latency,
-            trace=done.trace,
+            evidence=tuple(done.kept),
+            conflicts=(),
+            uncovered_query_ids=(),
             _all_texts=[c.text for c in candidates],
             _counter=self._counter,
+            _make_trace=lambda: done.trace,
         )
 
     async def aclose(self) -> None:
