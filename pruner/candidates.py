@@ -1,13 +1,13 @@
 """What travels through the stages: a chunk, and what is known of it so far."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, Strict
 
-__all__ = ["By", "Candidate", "Chunk", "Conflict", "Grade", "Span"]
+__all__ = ["By", "Candidate", "Chunk", "Conflict", "Grade", "Span", "by_rank"]
 
 Span = tuple[int, int]
 
@@ -148,6 +148,7 @@ class Candidate:
         spans: which parts of the source's text are shown verbatim, in characters of the source; () means all of it.
         merged: indices of other candidates that this one stands for as well.
         tokens: of `text` with all that is shown around it; None where nobody counted.
+        conflicts: with other candidates, as far as near-equal texts were looked for.
     """
 
     index: int
@@ -164,6 +165,7 @@ class Candidate:
     spans: tuple[Span, ...] = ()
     merged: tuple[int, ...] = ()
     tokens: int | None = None
+    conflicts: tuple["Conflict", ...] = ()
 
     @property
     def source(self) -> Chunk:
@@ -191,6 +193,6 @@ class Conflict:
     tokens: tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def by_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
+def by_rank(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Sort into the reranker's order."""
     return sorted(candidates, key=lambda c: c.index)
