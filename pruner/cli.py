@@ -137,7 +137,8 @@ def _add_dials(parser: argparse.ArgumentParser) -> None:
     for name, field in PrunerConfig.model_fields.items():
         flag = f"--{name.replace('_', '-')}"
         if field.annotation is bool:
-            group.add_argument(flag, action="store_true", default=None, help=field.description)
+            action = argparse.BooleanOptionalAction if field.default else "store_true"
+            group.add_argument(flag, action=action, default=None, help=field.description)
         elif name != "api_key":
             group.add_argument(flag, metavar="…", help=field.description)
 
