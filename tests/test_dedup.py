@@ -8,7 +8,9 @@ from pruner.candidates import By, Candidate, Chunk
 from pruner.dedup import DuplicateIds, NearDuplicates, SpanDuplicates
 from pruner.stages import Stage, run_stages
 
-TEXT = "The backups of a workspace are kept in the region of the customer and can be restored by an administrator at will"
+TEXT = (
+    "The backups of a workspace are kept in the region of the customer and can be restored by an administrator at will"
+)
 
 
 def of(*chunks: dict[str, Any]) -> list[Candidate]:
