@@ -56,7 +56,8 @@ def check_citations(
     Args:
         answer: with citations such as `[E1]` or `[E1, E3]`, before or after the full stop.
         result: what the blocks were made of.
-        sources: source_id → whole text; with it, each span is looked up there, and not only in chunk and parent.
+        sources: source_id, or (source_id, revision_id), → whole text; each span is then looked up there, and not only
+            in chunk and parent.
         split: where sentences end; by default that of the extra `sentences`.
 
     Raises:
@@ -101,9 +102,11 @@ def _sourced(candidate: Candidate, sources: Mapping[Any, str]) -> bool:
     source, start = candidate.source, candidate.start
     if source.start_char is not None and source.end_char not in (None, source.start_char + len(source.text)):
         return False
-    whole = None if source.source_id is None else sources.get(source.source_id)
+    name = candidate.chunk.source_id
+    whole = sources.get((name, candidate.chunk.revision_id), sources.get(name))
     return all(
-        _shows(candidate, source.text, s - start, e - start) and _holds(whole, source.text[s - start : e - start], s)
+        _shows(candidate, source.text, s - start, e - start)
+        and _holds(whole, source.text[s - start : e - start], None if source.start_char is None else s)
         for s, e in candidate.spans or [(start, start + len(source.text))]
     )
 
@@ -112,5 +115,6 @@ def _shows(candidate: Candidate, text: str, start: int, end: int) -> bool:
     return 0 <= start <= end <= len(text) and text[start:end] in candidate.text
 
 
-def _holds(whole: str | None, piece: str, at: int) -> bool:
-    return whole is None or whole.startswith(piece, at)
+def _holds(whole: str | None, piece: str, at: int | None) -> bool:
+    """Look a piece up in the source, anywhere if it is not known where."""
+    return whole is None or (piece in whole if at is None else whole.startswith(piece, at))

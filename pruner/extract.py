@@ -50,7 +50,7 @@ class Extract:
 
     query: str
     split: Splitter
-    share: float = 0.2
+    share: float = 0.1
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Shorten the texts."""

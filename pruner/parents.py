@@ -15,6 +15,8 @@ __all__ = ["ExpandParents", "Expansion", "MergeChildren"]
 
 Expansion: TypeAlias = Literal["heading", "paragraph", "sentences", "table", "section"]
 
+# In so many characters a sentence is sought first.
+_ROOM = 400
 _RULE = re.compile(r"[\s|:+=-]+")
 _HTML_HEADER = re.compile(r".*?</thead>|.*?</tr>", re.IGNORECASE | re.DOTALL)
 
@@ -80,13 +82,27 @@ class ExpandParents:
         return [(min(here[0], found[touched[0]].start), max(here[1], found[touched[-1]].end))]
 
     def _sentences_around(self, text: str, near: Sequence[Block], here: Span) -> Span:
-        assert self.split is not None  # __post_init__
-        around = [unit for block in near for unit in units_of(text, block, self.split)]
+        around = [unit for block in near for unit in self._units_near(text, block, here)]
         touched = [n for n, unit in enumerate(around) if _touch(unit, here)]
         before, after = around[: touched[0]][::-1], around[touched[-1] + 1 :]
         start = min(here[0], around[touched[0]].start, *(u.start for u in self._prose(before)))
         end = max(here[1], around[touched[-1]].end, *(u.end for u in self._prose(after)))
         return start, end
+
+    def _units_near(self, text: str, block: Block, here: Span) -> list[Block]:
+        """Cut a block into units around a place: no more of a long one than is needed, as splitting takes long."""
+        assert self.split is not None  # __post_init__
+        if block.kind != "prose" or (here[0] <= block.start and block.end <= here[1]):
+            return [block]
+        wanted = max(self.sentences, 1)
+        start = max(block.start, min(here[0], block.end) - wanted * _ROOM)
+        end = min(block.end, max(here[1], block.start) + wanted * _ROOM)
+        found = units_of(text, replace(block, start=start, end=end), self.split)
+        whole = found[start > block.start : len(found) - (end < block.end)]
+        before, after = (sum(unit.end <= here[0] for unit in whole), sum(unit.start >= here[1] for unit in whole))
+        if (start > block.start and before < wanted) or (end < block.end and after < wanted):
+            return units_of(text, block, self.split)
+        return whole
 
     def _prose(self, outward: Sequence[Block]) -> list[Block]:
         taken = outward[: self.sentences]
@@ -99,7 +115,7 @@ def _locate(child: Chunk, parent: Chunk) -> Span | None:
     start = (child.start_char or 0) - (parent.start_char or 0)
     if child.start_char is None or start < 0 or not parent.text.startswith(child.text, start):
         start = parent.text.find(child.text)
-    return (start, start + len(child.text)) if start >= 0 and child.text else None
+    return (start, start + len(child.text)) if start >= 0 and child.text.strip() else None
 
 
 def _touch(block: Block, here: Span) -> bool:
@@ -181,5 +197,5 @@ def _shown(candidate: Candidate, headings: Sequence[str]) -> Candidate:
     """Write the text anew: headings, then the spans of the source."""
     source, start = candidate.source.text, candidate.start
     spans = [(s - start, e - start) for s, e in candidate.spans] or [(0, len(source))]
-    above = " > ".join(headings)
+    above = " / ".join(headings)  # ">" would have to be escaped in a block.
     return replace(candidate, text=f"{above}\n\n{join(source, spans)}" if above else join(source, spans))

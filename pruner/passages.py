@@ -24,7 +24,7 @@ _OPENS = re.compile(r"\s*(```|~~~|<(?:table|pre)\b)", re.IGNORECASE)
 _INDENTED = re.compile(r"(?: {4}|\t)\s*\S")
 # A full stop of these scripts always ends a sentence; a list item always begins one.
 _SURE = re.compile(r"[。！？][”’」』）》\"')]*\s*|\n(?=\s*(?:[-*+•]|\d{1,3}[.)])\s)")
-_ORDINAL = re.compile(r"(?:^|[\s(])\d{1,2}\.\s*$")
+_ORDINAL = re.compile(r"(?:^|[\s(])\d{1,2}\.$")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -136,11 +136,12 @@ def sentences(text: str, split: Splitter) -> list[Span]:
     """Return the spans of the sentences of a prose text, without the white space around them."""
     spans, start = [], 0
     for end in _ends(text, split):
-        if _ORDINAL.search(text, max(start, end - 8), end) and end < len(text):
-            continue
         piece = text[start:end]
-        if piece.strip():
-            spans.append((start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())))
+        stripped = piece.rstrip()
+        if end < len(text) and stripped[-2:-1].isdigit() and _ORDINAL.search(stripped[-5:]):
+            continue
+        if stripped:
+            spans.append((start + len(piece) - len(piece.lstrip()), start + len(stripped)))
             start = end
     return spans
 

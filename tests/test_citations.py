@@ -78,6 +78,20 @@ def test_with_the_sources_at_hand_a_span_must_be_where_it_says() -> None:
     assert check_citations("Yes [E1].", RESULT, sources={"other": ""}).unsourced == ()
 
 
+def test_a_chunk_without_offsets_may_be_anywhere_in_its_source() -> None:
+    loose = result_of([candidate(0, "for 14 days", source_id="terms"), candidate(1, "for ever", source_id="terms")])
+    assert check_citations("Yes [E1]. So [E2].", loose, sources={"terms": SOURCE}).unsourced == ("E2",)
+
+
+def test_each_revision_is_looked_up_in_its_own_text() -> None:
+    two = result_of(
+        [candidate(0, "30", source_id="t", revision_id="a"), candidate(1, "90", source_id="t", revision_id="b")]
+    )
+    sources = {("t", "a"): "30", "t": "90"}
+    assert check_citations("Yes [E1]. So [E2].", two, sources=sources).ok
+    assert check_citations("Yes [E1]. So [E2].", two, sources={"t": "90"}).unsourced == ("E1",)
+
+
 @pytest.mark.parametrize(
     "broken",
     [

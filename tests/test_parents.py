@@ -42,7 +42,7 @@ def expand(how: Expansion, *children: Candidate, sentences: int = 1) -> list[Can
 
 def test_the_heading_path_is_put_above_the_text() -> None:
     headed = candidate(0, "Kept for 14 days.", heading_path=("Plans", "Basic"))
-    assert ExpandParents("heading", {})([headed]).kept[0].text == "Plans > Basic\n\nKept for 14 days."
+    assert ExpandParents("heading", {})([headed]).kept[0].text == "Plans / Basic\n\nKept for 14 days."
 
 
 def test_a_paragraph_is_completed() -> None:
@@ -65,6 +65,20 @@ def test_sentences_reach_over_paragraphs_but_take_no_table_along() -> None:
     [grown] = expand("sentences", child(0, "Retention ends on cancelling."), sentences=9)
     assert grown.text.startswith("Retention")
     assert grown.text.endswith("Prices are elsewhere.")
+
+
+@pytest.mark.parametrize("before", ["", "A sentence. " * 300, "many words " * 300])
+def test_the_sentences_next_to_a_chunk_are_found_in_long_paragraphs_too(before: str) -> None:
+    text = f"{before}One before. This is it. One after. {'More of it. ' * 300}"
+    stage = ExpandParents("sentences", {"p": Chunk(text=text)}, 1, SPLIT)
+    shown = stage([candidate(0, "is", parent_id="p", start_char=text.index("is it"))]).kept[0].text
+    assert shown == f"{before if 'words' in before else ''}One before. This is it. One after."
+
+
+@pytest.mark.parametrize("how", ["paragraph", "sentences", "table"])
+def test_a_blank_chunk_stays(how: Expansion) -> None:
+    blank = candidate(0, " ", parent_id="p")
+    assert ExpandParents(how, {"p": Chunk(text="One. Two.")}, 1, SPLIT)([blank]).kept == [blank]
 
 
 def test_rows_of_a_table_are_completed_and_get_its_header() -> None:
@@ -162,7 +176,7 @@ def test_a_block_shows_the_headings_that_its_children_share() -> None:
     paths = (("Terms", "Basic", "A"), ("Terms", "Basic", "B"), ())
     texts_ = ("Ask us.", "Plans", "Basic")
     children = [child(i, text, heading_path=path) for i, (text, path) in enumerate(zip(texts_, paths, strict=True))]
-    assert merge(*expand("section", *children))[0].text == f"Terms > Basic\n\n{SECTION}"
+    assert merge(*expand("section", *children))[0].text == f"Terms / Basic\n\n{SECTION}"
 
 
 def test_children_of_different_revisions_or_without_a_parent_at_hand_do_not_merge() -> None:
