@@ -12,12 +12,11 @@ from pruner.errors import (
     ReplyError,
     RequestError,
 )
-from pruner.evidence import EVIDENCE_RULES, evidence_rules, render_evidence
+from pruner.evidence import evidence_rules, render_evidence
 from pruner.pipeline import Pruner, prune, prune_sync
 from pruner.schema import Candidate, Chunk, Conflict, Decision, Grade, Grading, PruneResult, Status, Trace, Usage
 
 __all__ = [
-    "EVIDENCE_RULES",
     "BackendError",
     "Candidate",
     "Chunk",

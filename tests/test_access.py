@@ -1,10 +1,12 @@
+from typing import Any
+
 import pytest
 
 from pruner.access import Access, Revision
 from pruner.candidates import By, Candidate, Chunk
 
 
-def candidate(index: int, acl: object = None, status: str | None = None, parent: Chunk | None = None) -> Candidate:
+def candidate(index: int, acl: Any = None, status: str | None = None, parent: Chunk | None = None) -> Candidate:
     return Candidate(index, Chunk(text="t", acl=acl, status=status), "t", parent=parent)
 
 
@@ -20,7 +22,7 @@ def candidate(index: int, acl: object = None, status: str | None = None, parent:
         ((7,), ("7",), True),
     ],
 )
-def test_one_of_the_principals_must_be_on_the_list(acl: object, principals: tuple[str, ...], seen: bool) -> None:
+def test_one_of_the_principals_must_be_on_the_list(acl: Any, principals: tuple[str, ...], seen: bool) -> None:
     result = Access(frozenset(principals))([candidate(0, acl)])
     assert result.dropped == ({} if seen else {0: By.ACCESS})
 

@@ -83,7 +83,10 @@ def test_a_contradiction_is_not_redundant() -> None:
 
 def test_caps_per_parent_and_source_drop_with_their_reason() -> None:
     rows = of(
-        *[{"relevance": 1 - i / 9, "source_id": s, "parent_id": p} for i, (s, p) in enumerate(["ax", "ax", "ay"])]
+        *[
+            {"relevance": 1 - i / 9, "source_id": s, "parent_id": p}
+            for i, (s, p) in enumerate([("a", "x"), ("a", "x"), ("a", "y")])
+        ]
     )
     result = Select(per_parent=1, per_source=1)(rows)
     assert result.dropped == {1: By.PARENT_CAP, 2: By.SOURCE_CAP}
