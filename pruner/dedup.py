@@ -126,7 +126,8 @@ def _compare(
     """
     texts = [plain(c.text) for c in group]
     readings = list(map(Reader().read, texts))
-    same = np.unique(texts, return_inverse=True)[1]
+    known: dict[str, int] = {}
+    same = np.array([known.setdefault(text, len(known)) for text in texts])
     near = (jaccards([reading.skeleton for reading in readings]) >= jaccard) | (same[:, None] == same[None, :])
     compared = near if alike is None else near | alike
     of: dict[int, int] = {}

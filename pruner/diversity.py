@@ -107,8 +107,8 @@ class _Turn:
         if self._rules.policy == "authoritative":
             pools.insert(0, np.array([is_official(c) for c in self._ranked], np.bool_))
         for pool in pools:
-            while (self._open & pool).any():
-                self._take_or_drop(int(np.argmax(np.where(self._open & pool, self._score(), -np.inf))))
+            while (left := self._open & pool).any():
+                self._take_or_drop(int(np.where(left, self._score(), -np.inf).argmax()))
 
     def _score(self) -> NDArray[np.float64]:
         weight = self._rules.mmr_lambda
