@@ -33,13 +33,23 @@ def jaccards(texts: Sequence[Sequence[int]]) -> Matrix:
     n = len(texts)
     found = [_shingles(np.array(text, np.int64)) for text in texts]
     rows = np.repeat(np.arange(n), [len(shingles) for shingles in found])
-    numbers = np.unique(np.concatenate([np.empty(0, np.int64), *found]), return_inverse=True)[1]
-    once = np.unique(numbers * n + rows)
-    columns, rows = np.divmod(once, max(n, 1))
+    values = np.concatenate([np.empty(0, np.int64), *found])
+    rows, columns = _distinct(rows, values)
     shared = _products(rows, columns, np.ones(len(rows), np.float32), n)
     sizes = np.bincount(rows, minlength=n).astype(np.float32)
     either = sizes[:, None] + sizes[None, :] - shared
     return np.asarray(np.divide(shared, either, out=np.zeros_like(shared), where=either > 0), np.float32)
+
+
+def _distinct(rows: _Ids, values: _Ids) -> tuple[_Ids, _Ids]:
+    """Number the values, and give each pair of a row and a value once, sorted by value and then by row."""
+    in_order = np.argsort(values, kind="stable")
+    rows, values = rows[in_order], values[in_order]
+    columns, once = np.zeros(len(rows), np.int64), np.ones(len(rows), np.bool_)
+    another = values[1:] != values[:-1]
+    columns[1:] = np.cumsum(another)
+    once[1:] = another | (rows[1:] != rows[:-1])
+    return rows[once], columns[once]
 
 
 def _shingles(words: _Ids) -> _Ids:
@@ -71,7 +81,8 @@ def tfidf_cosines(texts: Sequence[str]) -> Matrix:
     weights = counts * (np.log((1 + len(texts)) / (1 + holding[columns])) + 1).astype(np.float32)
     lengths = np.sqrt(np.bincount(rows, weights**2, minlength=len(texts)))
     weights = (weights / np.maximum(lengths[rows], 1e-9)).astype(np.float32)
-    return np.clip(_products(rows, columns, weights, len(texts)), 0, 1)
+    in_order = np.argsort(columns, kind="stable")
+    return np.clip(_products(rows[in_order], columns[in_order], weights[in_order], len(texts)), 0, 1)
 
 
 def embedding_cosines(candidates: Sequence[Candidate]) -> Matrix | None:
@@ -85,10 +96,11 @@ def embedding_cosines(candidates: Sequence[Candidate]) -> Matrix | None:
     if not given or any(vector is None or len(vector) != len(given[0]) for vector in given):
         return None
     try:
-        vectors = np.asarray(given, dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # What is too large becomes infinite, and is refused.
+            vectors = np.asarray(given, dtype=np.float32)
+            lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     except (TypeError, ValueError):
         return None
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if vectors.ndim != 2 or not np.isfinite(lengths).all() or not lengths.all():
         return None
     vectors = vectors / lengths
@@ -96,10 +108,8 @@ def embedding_cosines(candidates: Sequence[Candidate]) -> Matrix | None:
 
 
 def _products(rows: _Ids, columns: _Ids, weights: Matrix, n: int) -> Matrix:
-    """Multiply a sparse matrix with n rows by its own transpose; each place is given once."""
-    in_order = np.argsort(columns, kind="stable")
-    rows, columns, weights = rows[in_order], columns[in_order], weights[in_order]
-    holding = np.unique(columns, return_counts=True)[1]
+    """Multiply a sparse matrix with n rows by its own transpose; each place is given once, sorted by column and row."""
+    holding = np.bincount(columns)
     common = np.repeat(holding > _RARE, holding)
     total = _pair_by_pair(rows[~common], columns[~common], weights[~common], n)
     total = total + total.T
