@@ -81,21 +81,23 @@ class Reading:
 
     Attributes:
         words: its words, numbers and signs, in their order.
-        skeleton: numbers of the words, 0 for each number and unit, without negations: what contradicts a text has the
-            same skeleton.
+        marks: for each its number, 0 for a number or a unit, -1 for a negation.
+        skeleton: the marks without negations: what contradicts a text has the same skeleton.
     """
 
     words: Sequence[str]
+    marks: Sequence[int]
     skeleton: Sequence[int]
 
     def facts(self) -> list[Fact]:
         """Return what the skeleton leaves out: the kind, the fact, and after how many words it stands."""
-        found, place = [], 0
-        for word in self.words:
-            kind = _kind(word)
-            place += kind != "negation" and word not in _NEGATED
-            if kind:
-                found.append((kind, _value(word) if kind in ("number", "date") else word, place))
+        found, negations = [], 0
+        for place, (word, mark) in enumerate(zip(self.words, self.marks, strict=True)):
+            if mark > 0:
+                continue
+            negations += mark == _LEFT_OUT
+            if kind := _kind(word):
+                found.append((kind, _value(word) if mark == _MASKED else word, place - negations))
         return found
 
 
@@ -113,8 +115,8 @@ class Reader:
         if "kein" in text:
             text = _KEIN.sub(r"nicht \1", text)
         words = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
-        numbers = self._numbers
-        return Reading(words, [number for word in words if (number := numbers[word]) != _LEFT_OUT])
+        marks = list(map(self._numbers.__getitem__, words))
+        return Reading(words, marks, [mark for mark in marks if mark != _LEFT_OUT])
 
 
 class _Numbers(dict[str, int]):
