@@ -1,7 +1,6 @@
 """The sentences of a chunk that the question is about: whole, verbatim, and found again in the source."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,12 +13,16 @@ from pruner.terms import terms
 
 __all__ = ["Extract"]
 
-# A sentence that takes back or limits what the one before it says.
-_LIMITS = re.compile(
-    r"\b(?:not|no|never|nor|neither|without|except\w*|unless|however|but|only|otherwise|although|though|nevertheless|"
-    r"nicht|kein\w*|nie|niemals|ohne|außer|ausgenommen|ausnahm\w*|jedoch|aber|sofern|allerdings|sonst|"
-    r"không|chưa|chẳng|trừ|ngoại|nhưng|tuy)\b|n['’]t\b|"
-    r"[不没沒未无無勿]|非(?!常)|除外|但|然而|例外|않|아니|없|못|제외|예외|다만|단,|하지만|그러나",
+# What takes back or limits what the sentence before says: words as `terms` gives them, and what is no word by itself.
+_LIMITING_WORDS = frozenset(
+    """
+    not no never nor neither without except excepted excepting exception exceptions unless however but only otherwise
+    although though nevertheless nicht kein keine keinem keinen keiner keines nie niemals ohne außer ausgenommen
+    ausnahme ausnahmen ausnahmsweise jedoch aber sofern allerdings sonst không chưa chẳng trừ ngoại nhưng tuy
+    """.casefold().split()
+)
+_LIMITING_PARTS = re.compile(
+    r"n['’]t\b|[不没沒未无無勿]|非(?!常)|除外|但|然而|例外|않|아니|없|못|제외|예외|다만|단,|하지만|그러나",
     re.IGNORECASE,
 )
 
@@ -61,7 +64,8 @@ class Extract:
         return StageResult(kept, note=f"{whole} of {len(kept)} stay whole" if whole else "")
 
     def _wanted(self, found: Sequence[_Sentence], weights: Mapping[str, float]) -> list[bool]:
-        wanted = [sum(weights.get(term, 0.0) for term in sentence.terms) >= self.share for sentence in found]
+        shares = [sum(weight for term, weight in weights.items() if term in s.terms) for s in found]
+        wanted = [share >= self.share for share in shares]
         for run in _runs(found):
             wanted[run] = [any(wanted[run])] * len(wanted[run])
         return wanted
@@ -85,8 +89,8 @@ def _pieces(candidate: Candidate) -> list[Span]:
 
 def _weights(query: str, sentences: Sequence[frozenset[str]]) -> dict[str, float]:
     """Weigh the query's terms by log(N / n), N sentences of which n hold the term; they add up to 1."""
-    frequency = Counter(term for sentence in sentences for term in sentence)
-    rarity = {term: log(len(sentences) / frequency[term]) for term in terms(query) if frequency[term]}
+    frequency = {term: sum(term in sentence for sentence in sentences) for term in dict.fromkeys(terms(query))}
+    rarity = {term: log(len(sentences) / n) for term, n in frequency.items() if n}
     total = sum(rarity.values())
     return {term: weight / total for term, weight in rarity.items()} if total else {}
 
@@ -101,7 +105,7 @@ def _belongs(before: _Sentence, sentence: _Sentence) -> bool:
     if before.text.endswith((":", "：")):
         return True
     if sentence.kind == "prose":
-        return bool(_LIMITS.search(sentence.text))
+        return not _LIMITING_WORDS.isdisjoint(sentence.terms) or bool(_LIMITING_PARTS.search(sentence.text))
     return sentence.kind == before.kind == "table"
 
 

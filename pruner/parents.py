@@ -16,7 +16,7 @@ __all__ = ["ExpandParents", "Expansion", "MergeChildren"]
 Expansion: TypeAlias = Literal["heading", "paragraph", "sentences", "table", "section"]
 
 # In so many characters a sentence is sought first.
-_ROOM = 400
+_ROOM = 300
 _RULE = re.compile(r"[\s|:+=-]+")
 _HTML_HEADER = re.compile(r".*?</thead>|.*?</tr>", re.IGNORECASE | re.DOTALL)
 
