@@ -102,7 +102,7 @@ def _blank(candidate: Candidate) -> Candidate:
 def _guards(candidates: Sequence[Candidate], config: PrunerConfig, asked: Asked) -> list[Stage]:
     """Return the checks of access and revision that these candidates need."""
     stages: list[Stage] = []
-    if any(c.chunk.acl is not None or c.source.acl is not None for c in candidates):
+    if any(c.chunk.acl is not None or (c.parent and c.parent.acl is not None) for c in candidates):
         stages.append(Access(asked.principals))
     if config.revision_policy == "active":
         stages.append(Revision())
@@ -129,7 +129,7 @@ def _min_score(config: PrunerConfig) -> list[Stage]:
 
 def select(prepared: Prepared, grading: Grading, config: PrunerConfig, asked: Asked) -> Selected:
     """Take from what was prepared, by grades or, without them, by rank."""
-    graded = [replace(c, grade=grading.grades[c.index], expected=grading.expected[c.index]) for c in prepared.left]
+    graded = [c.judged(grading.grades[c.index], grading.expected[c.index]) for c in prepared.left]
     first = tuple(c.index for c in graded[: config.keep_top_k])
     covering: tuple[int, ...] = ()
     chosen: list[Stage] = [] if config.max_chunks is None else [MaxChunks(config.max_chunks, config.keep_top_k)]

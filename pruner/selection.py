@@ -1,7 +1,7 @@
 """From grades to kept chunks: the two dials, and what stands in for them when there are no grades."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pruner.schema import By, Candidate
 from pruner.stages import StageResult
@@ -27,9 +27,10 @@ class Threshold:
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Split by grade."""
-        judged = [replace(c, by=self._verdict(place, c)) for place, c in enumerate(candidates)]
-        dropped = {c.index: By.BELOW_THRESHOLD for c in judged if c.by is By.BELOW_THRESHOLD}
-        return StageResult([c for c in judged if c.index not in dropped], dropped)
+        verdicts = [self._verdict(place, c) for place, c in enumerate(candidates)]
+        judged = list(zip(candidates, verdicts, strict=True))
+        dropped = {c.index: by for c, by in judged if by is By.BELOW_THRESHOLD}
+        return StageResult([c.kept_by(by) for c, by in judged if by is not By.BELOW_THRESHOLD], dropped)
 
     def level(self, candidate: Candidate) -> float | None:
         """The number that is held against the threshold; None when ungraded."""
@@ -63,8 +64,8 @@ class FallbackTopN:
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Split by place."""
         n = len(candidates) if self.n is None else self.n
-        kept = [replace(c, by=By.FALLBACK) for c in candidates[:n]]
-        kept += [replace(c, by=By.COVERAGE) for c in candidates[n:] if c.index in self.covering]
+        kept = [c.kept_by(By.FALLBACK) for c in candidates[:n]]
+        kept += [c.kept_by(By.COVERAGE) for c in candidates[n:] if c.index in self.covering]
         return StageResult(kept, {c.index: By.FALLBACK_TOP_N for c in candidates[n:] if c.index not in self.covering})
 
 
@@ -99,4 +100,4 @@ class KeepAll:
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Mark all as kept without a grade."""
-        return StageResult([replace(c, by=By.SKIPPED) for c in candidates])
+        return StageResult([c.kept_by(By.SKIPPED) for c in candidates])
