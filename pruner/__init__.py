@@ -1,5 +1,7 @@
 """Drop the retrieved chunks an answer does not need, in one small-LLM call between reranker and generator."""
 
+from pruner.budget import TokenBudget
+from pruner.citations import CitationReport, check_citations
 from pruner.config import PrunerConfig
 from pruner.errors import (
     BackendError,
@@ -10,13 +12,17 @@ from pruner.errors import (
     ReplyError,
     RequestError,
 )
+from pruner.evidence import evidence_rules, render_evidence
 from pruner.pipeline import Pruner, prune, prune_sync
-from pruner.schema import Chunk, Decision, Grade, Grading, PruneResult, Status, Trace, Usage
+from pruner.schema import Candidate, Chunk, Conflict, Decision, Grade, Grading, PruneResult, Status, Trace, Usage
 
 __all__ = [
     "BackendError",
+    "Candidate",
     "Chunk",
+    "CitationReport",
     "ConfigError",
+    "Conflict",
     "Decision",
     "Grade",
     "Grading",
@@ -29,8 +35,12 @@ __all__ = [
     "ReplyError",
     "RequestError",
     "Status",
+    "TokenBudget",
     "Trace",
     "Usage",
+    "check_citations",
+    "evidence_rules",
     "prune",
     "prune_sync",
+    "render_evidence",
 ]

@@ -1,87 +1,243 @@
 """The free half of a result: stages over graded candidates, a decision for each, and the trace."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from pruner.access import Access, Revision, in_force, may_see
+from pruner.budget import FitBudget
+from pruner.candidates import By, Candidate, Chunk, Conflict
 from pruner.config import PrunerConfig
+from pruner.coverage import cover, relevances, uncovered
+from pruner.extract import Extract
+from pruner.order import Order
 from pruner.packing import MaxChunks, TokenCap
+from pruner.parents import ExpandParents, MergeChildren
+from pruner.passages import Splitter
 from pruner.preparation import MinScore
-from pruner.schema import Candidate, Counter, Decision, Grading, StageTrace, Status, Trace
+from pruner.schema import Counter, Decision, Grading, StageTrace, Status
 from pruner.selection import FallbackTopN, KeepAll, LeftOut, Threshold
 from pruner.stages import Stage, run_stages
 
-__all__ = ["Assembled", "assemble", "prepare"]
+__all__ = ["Asked", "Assembled", "Prepared", "Selected", "decide", "load", "pack", "prepare", "select"]
+
+Parents = Mapping[str | int, Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What belongs to one request and not to the dials.
+
+    Attributes:
+        query: the question.
+        principals: whom the caller speaks for.
+        required: ids of the sub-queries that must be covered.
+    """
+
+    query: str = ""
+    principals: frozenset[str] = frozenset()
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is left before the grading.
+
+    Attributes:
+        given: one per input chunk, without a word of what the caller may not see.
+        left: those that go on, in reranker order.
+        stages: what has been done.
+    """
+
+    given: Sequence[Candidate]
+    left: Sequence[Candidate]
+    stages: tuple[StageTrace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What is taken, before any text is replaced.
+
+    Attributes:
+        left: in reranker order.
+        first: indices that the budget considers first: the reranker's best few and what coverage chose.
+        conflicts: among all that were graded.
+        stages: what has been done, the preparation included.
+    """
+
+    left: Sequence[Candidate]
+    first: frozenset[int]
+    conflicts: tuple[Conflict, ...]
+    stages: tuple[StageTrace, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The kept candidates in reranker order, one decision per candidate, and how it came about."""
+    """The kept candidates in the order asked for, and how that came about."""
 
-    kept: list[Candidate]
-    decisions: tuple[Decision, ...]
-    trace: Trace
+    kept: tuple[Candidate, ...]
+    conflicts: tuple[Conflict, ...]
+    uncovered: tuple[str, ...]
+    stages: tuple[StageTrace, ...]
 
 
-def prepare(
-    candidates: Sequence[Candidate], config: PrunerConfig
-) -> tuple[Sequence[Candidate], tuple[StageTrace, ...]]:
+def load() -> None:
+    """Import what takes time, so that no call has to."""
+    import pruner.dedup
+    import pruner.diversity  # noqa: F401
+
+
+def prepare(candidates: Sequence[Candidate], config: PrunerConfig, asked: Asked) -> Prepared:
     """Run what comes before the grading, the same in both halves."""
-    stages: list[Stage] = [] if config.min_score is None else [MinScore(config.min_score, config.keep_top_k)]
-    return run_stages(candidates, stages)
+    guards = _guards(candidates, config, asked)
+    left, traces = run_stages(candidates, [*guards, *_dedup(config), *_min_score(config)])
+    hidden = {i for trace in traces for i, reason in trace.dropped.items() if reason == By.ACCESS}
+    given = [_blank(c) if c.index in hidden else c for c in candidates] if hidden else candidates
+    return Prepared(given, left, traces)
 
 
-def assemble(candidates: Sequence[Candidate], grading: Grading, config: PrunerConfig, counter: Counter) -> Assembled:
-    """Select from candidates that carry their grades."""
-    prepared, before = prepare(candidates, config)
-    kept, after = run_stages(prepared, [*_selection(grading, config), *_caps(config, counter)])
-    stages = (*before, *after)
-    in_order = sorted(kept, key=lambda c: c.index)
-    return Assembled(in_order, _decisions(candidates, kept, stages, grading), _trace(grading, config, stages))
+def _blank(candidate: Candidate) -> Candidate:
+    return Candidate(candidate.index, Chunk(text="", id=candidate.chunk.id), "")
 
 
-def _selection(grading: Grading, config: PrunerConfig) -> list[Stage]:
-    if grading.status is Status.SKIPPED:
-        return [KeepAll()]
-    if grading.status is Status.FALLBACK:
-        return [FallbackTopN(config.fallback_top_n)]
-    threshold = Threshold(config.threshold, config.keep_top_k, use_expected=config.scoring == "expected")
-    if grading.left_out:
-        return [LeftOut(frozenset(grading.left_out), config.fallback_top_n), threshold]
-    return [threshold]
+def _guards(candidates: Sequence[Candidate], config: PrunerConfig, asked: Asked) -> list[Stage]:
+    """Return the checks of access and revision that these candidates need."""
+    stages: list[Stage] = []
+    if any(c.chunk.acl is not None or (c.parent and c.parent.acl is not None) for c in candidates):
+        stages.append(Access(asked.principals))
+    if config.revision_policy == "active":
+        stages.append(Revision())
+    return stages
 
 
-def _caps(config: PrunerConfig, counter: Counter) -> list[Stage]:
-    caps: list[Stage] = []
-    if config.max_chunks is not None:
-        caps.append(MaxChunks(config.max_chunks, config.keep_top_k))
-    if config.token_cap is not None:
-        caps.append(TokenCap(config.token_cap, config.keep_top_k, counter))
-    return caps
+def _dedup(config: PrunerConfig) -> list[Stage]:
+    if config.dedup == "off":
+        return []
+    from pruner.dedup import DuplicateIds, NearDuplicates, SpanDuplicates
+
+    stages: list[Stage] = [DuplicateIds(config.dedup_jaccard)]
+    if config.dedup != "ids":
+        stages.append(SpanDuplicates(config.dedup_overlap))
+    if config.dedup == "texts":
+        canonical = config.source_policy == "syndicated"
+        stages.append(NearDuplicates(config.dedup_jaccard, config.dedup_cosine, config.dedup_across_sources, canonical))
+    return stages
 
 
-def _decisions(
-    candidates: Sequence[Candidate], kept: Sequence[Candidate], stages: Sequence[StageTrace], grading: Grading
-) -> tuple[Decision, ...]:
-    keepers = {c.index: str(c.by) for c in kept}
-    droppers = {index: reason for stage in stages for index, reason in stage.dropped.items()}
-    notes = grading.notes or (None,) * len(candidates)
-    return tuple(
-        Decision(c.index, c.chunk.id, c.grade, c.expected, c.index in keepers, by, note)
-        for c, note in zip(candidates, notes, strict=True)
-        for by in [keepers.get(c.index) or droppers[c.index]]
+def _min_score(config: PrunerConfig) -> list[Stage]:
+    return [] if config.min_score is None else [MinScore(config.min_score, config.keep_top_k)]
+
+
+def select(prepared: Prepared, grading: Grading, config: PrunerConfig, asked: Asked) -> Selected:
+    """Take from what was prepared, by grades or, without them, by rank."""
+    graded = [c.judged(grading.grades[c.index], grading.expected[c.index]) for c in prepared.left]
+    first = tuple(c.index for c in graded[: config.keep_top_k])
+    covering: tuple[int, ...] = ()
+    chosen: list[Stage] = [] if config.max_chunks is None else [MaxChunks(config.max_chunks, config.keep_top_k)]
+    if asked.required or _chooses(config):
+        relevance = relevances(graded)
+        covering = cover(graded, asked.required, relevance)
+        graded = [replace(c, relevance=relevance[c.index]) for c in graded]
+        chosen = [_select(config, first, covering)]
+    left, traces = run_stages(graded, [*_judge(grading, config, covering), *chosen])
+    conflicts = tuple(dict.fromkeys(conflict for c in graded for conflict in c.conflicts))
+    return Selected(left, frozenset((*first, *covering)), conflicts, (*prepared.stages, *traces))
+
+
+def _chooses(config: PrunerConfig) -> bool:
+    """Whether any dial asks for more than a threshold."""
+    return (
+        config.mmr_lambda < 1
+        or config.max_per_parent is not None
+        or config.max_per_source is not None
+        or config.source_policy != "comparative"
+        or config.token_budget is not None
+        or config.evidence_order in ("relevance", "edges")
     )
 
 
-def _trace(grading: Grading, config: PrunerConfig, stages: tuple[StageTrace, ...]) -> Trace:
-    return Trace(
-        model=grading.model,
-        prompt=grading.prompt,
-        prompt_sha256=grading.prompt_sha256,
-        readout=grading.readout,
-        chunk_order=grading.chunk_order,
-        left_out=grading.left_out,
-        status=grading.status,
-        reason=grading.reason,
-        dials=config.selection_dials(),
-        stages=stages,
+def _select(config: PrunerConfig, first: tuple[int, ...], covering: tuple[int, ...]) -> Stage:
+    from pruner.diversity import Select
+
+    return Select(
+        config.mmr_lambda,
+        config.max_chunks,
+        config.max_per_parent,
+        config.max_per_source,
+        config.source_policy,
+        first,
+        covering,
+    )
+
+
+def _judge(grading: Grading, config: PrunerConfig, covering: tuple[int, ...]) -> list[Stage]:
+    if grading.status is Status.SKIPPED:
+        return [KeepAll()]
+    if grading.status is Status.FALLBACK:
+        return [FallbackTopN(config.fallback_top_n, covering)]
+    threshold = Threshold(config.threshold, config.keep_top_k, config.scoring == "expected", covering)
+    if grading.left_out:
+        return [LeftOut(frozenset(grading.left_out), config.fallback_top_n, covering), threshold]
+    return [threshold]
+
+
+def pack(
+    selected: Selected,
+    config: PrunerConfig,
+    asked: Asked,
+    counter: Counter,
+    parents: Parents,
+    split: Splitter | None,
+) -> Assembled:
+    """Make evidence of what was selected: parents, budget, extracts, order."""
+    seen = {name: parent for name, parent in parents.items() if _admitted(parent, config, asked)}
+    left, traces = run_stages(selected.left, _expansion(config, seen, split))
+    left, checked = run_stages(left, _guards(left, config, asked))
+    stages = [*_caps(config, counter, selected.first), *_extracts(config, asked, split)]
+    if config.extract:
+        stages += _caps(config, counter, selected.first)
+    if config.evidence_order != "reranker":
+        stages.append(Order(config.evidence_order))
+    left, packed = run_stages(left, stages)
+    shown = {index for c in left for index in (c.index, *c.merged)}
+    return Assembled(
+        kept=tuple(left),
+        conflicts=tuple(c for c in selected.conflicts if not shown.isdisjoint(c.indices)),
+        uncovered=uncovered(left, asked.required),
+        stages=(*selected.stages, *traces, *checked, *packed),
+    )
+
+
+def _admitted(parent: Chunk, config: PrunerConfig, asked: Asked) -> bool:
+    return may_see(parent, asked.principals) and (config.revision_policy == "all" or in_force(parent))
+
+
+def _expansion(config: PrunerConfig, parents: Parents, split: Splitter | None) -> list[Stage]:
+    if config.expand == "off":
+        return []
+    return [ExpandParents(config.expand, parents, config.expand_sentences, split), MergeChildren()]
+
+
+def _extracts(config: PrunerConfig, asked: Asked, split: Splitter | None) -> list[Stage]:
+    return [Extract(asked.query, split)] if config.extract and split else []
+
+
+def _caps(config: PrunerConfig, counter: Counter, first: frozenset[int]) -> list[Stage]:
+    caps: list[Stage] = []
+    if config.token_cap is not None:
+        caps.append(TokenCap(config.token_cap, config.keep_top_k, counter))
+    if config.token_budget is not None:
+        caps.append(FitBudget(config.token_budget, counter, config.budget_pick, first))
+    return caps
+
+
+def decide(prepared: Prepared, done: Assembled, grading: Grading) -> tuple[Decision, ...]:
+    """Say of each chunk given whether it is kept, by what, and who stands for it."""
+    keepers = {c.index: str(c.by) for c in done.kept}
+    droppers = {index: reason for stage in done.stages for index, reason in stage.dropped.items()}
+    of = {index: kept for stage in done.stages for index, kept in stage.of.items()}
+    notes = grading.notes or (None,) * len(prepared.given)
+    return tuple(
+        Decision(c.index, c.chunk.id, grade, expected, c.index in keepers, by, note, of.get(c.index))
+        for c, grade, expected, note in zip(prepared.given, grading.grades, grading.expected, notes, strict=True)
+        for by in [keepers.get(c.index) or droppers[c.index]]
     )

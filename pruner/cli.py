@@ -1,4 +1,4 @@
-"""The command line: `pruner prune | demo | model | prompt | config`."""
+"""The command line: `pruner prune | explain | demo | model | prompt | config`."""
 
 import argparse
 import asyncio
@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from pruner.config import PrunerConfig, gather
 from pruner.console import clean, table
@@ -20,8 +20,8 @@ from pruner.errors import PrunerError, RequestError
 from pruner.pipeline import Pruner
 from pruner.preparation import to_chunks
 from pruner.prompting import load_prompt, prompt_names
-from pruner.schema import PruneResult, Status
-from pruner.views import decision_table, summary
+from pruner.schema import PruneResult, Status, Trace
+from pruner.views import decision_table, explanation, summary
 
 __all__ = ["main"]
 
@@ -76,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pruner {version('listwise-pruner')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
     _add_prune(commands)
+    _add_explain(commands)
     _add_demo(commands)
     _add_model(commands)
     _add_prompt(commands)
@@ -96,8 +97,20 @@ def _add_prune(commands: Any) -> None:
         "--chunks", required=True, metavar="FILE|-", help='JSON lines: strings, or objects with a "text"; - is stdin'
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument(
+        "--principal", action="append", default=[], metavar="NAME", help="whom to read for, where chunks have an acl"
+    )
+    parser.add_argument(
+        "--require", action="append", default=[], metavar="ID", help="a sub-query that must be covered, by its id"
+    )
     _add_dials(parser)
     parser.set_defaults(run=_prune)
+
+
+def _add_explain(commands: Any) -> None:
+    parser = commands.add_parser("explain", help="show a trace as a table", description=_explain.__doc__)
+    parser.add_argument("trace", metavar="TRACE.json|-", help="a trace, or what `pruner prune --json` prints")
+    parser.set_defaults(run=_explain)
 
 
 def _add_demo(commands: Any) -> None:
@@ -137,7 +150,8 @@ def _add_dials(parser: argparse.ArgumentParser) -> None:
     for name, field in PrunerConfig.model_fields.items():
         flag = f"--{name.replace('_', '-')}"
         if field.annotation is bool:
-            group.add_argument(flag, action="store_true", default=None, help=field.description)
+            action = argparse.BooleanOptionalAction if field.default else "store_true"
+            group.add_argument(flag, action=action, default=None, help=field.description)
         elif name != "api_key":
             group.add_argument(flag, metavar="…", help=field.description)
 
@@ -149,7 +163,8 @@ def _dials(options: argparse.Namespace) -> dict[str, Any]:
 def _prune(options: argparse.Namespace) -> int:
     config = PrunerConfig.load(**_dials(options))
     chunks = _read_chunks(options.chunks)
-    result = asyncio.run(_run(config, options.query, chunks))
+    asked = {"principals": options.principal, "required_query_ids": options.require}
+    result = asyncio.run(_run(config, options.query, chunks, **asked))
     if options.json:
         _say(json.dumps(_as_json(result)))
     else:
@@ -158,9 +173,24 @@ def _prune(options: argparse.Namespace) -> int:
     return EXIT_FALLBACK if result.status is Status.FALLBACK else EXIT_OK
 
 
-async def _run(config: PrunerConfig, query: str, chunks: list[T]) -> PruneResult[T]:
+async def _run(config: PrunerConfig, query: str, chunks: list[T], **asked: Any) -> PruneResult[T]:
     async with _make_pruner(config) as pruner:
-        return await pruner.prune(query, chunks)
+        return await pruner.prune(query, chunks, **asked)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    """Show which chunks were kept and dropped, by what, at what scores and costs."""
+    shown = "standard input" if options.trace == "-" else options.trace
+    try:
+        given = json.loads(_read(options.trace))
+        trace = Trace.model_validate(given["trace"] if isinstance(given, dict) and "trace" in given else given)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise RequestError(f"{shown} is no trace: {where or 'it'}: {error.errors()[0]['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{shown} is not JSON: {error}") from None
+    _say(explanation(trace))
+    return EXIT_OK
 
 
 def _make_pruner(config: PrunerConfig) -> Pruner:
@@ -171,15 +201,21 @@ def _make_pruner(config: PrunerConfig) -> Pruner:
     return Pruner(config, backend=LocalBackend.from_config(config, progress=_progress_bar()))
 
 
-def _read_chunks(name: str) -> Rows:
+def _read(name: str) -> str:
+    """Read a file, or standard input for `-`."""
     shown = "standard input" if name == "-" else name
     try:
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        lines = raw.decode("utf-8-sig").split("\n")
+        return raw.decode("utf-8-sig")
     except OSError as error:
         raise RequestError(f"cannot read {shown}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise RequestError(f"{shown} is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _read_chunks(name: str) -> Rows:
+    shown = "standard input" if name == "-" else name
+    lines = _read(name).split("\n")
     rows = [_read_line(f"{shown} line {n}", line) for n, line in enumerate(lines, 1) if line.strip()]
     if not rows:
         raise RequestError(f"no chunks in {shown}")
@@ -216,7 +252,10 @@ def _as_json(result: PruneResult[Any]) -> dict[str, Any]:
         "status": result.status,
         "reason": result.reason,
         "chunks": result.chunks,
+        "texts": result.texts,
         "decisions": [asdict(d) for d in result.decisions],
+        "conflicts": [asdict(c) for c in result.conflicts],
+        "uncovered_query_ids": result.uncovered_query_ids,
         "usage": asdict(result.usage),
         "latency": round(result.latency, 4),
         "tokens_before": result.tokens_before,

@@ -1,12 +1,14 @@
 """Every dial, validated, and where its value comes from."""
 
 import difflib
+import hashlib
+import json
 import os
 import tomllib
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -21,71 +23,46 @@ from pydantic import (
     model_validator,
 )
 
+from pruner.candidates import Grade
+from pruner.dialtypes import PREFIXES, Cap, Count, Share, http_url, known_prefix, level, no_bool, sendable
 from pruner.errors import ConfigError
-from pruner.schema import Grade
 
 __all__ = ["KEY_VARIABLES", "PREFIXES", "PrunerConfig", "Sources", "gather"]
 
-PREFIXES = ("openai", "anthropic", "litellm", "local", "scripted")
 # litellm reads the variables of its many vendors itself.
 KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 _SELECTION_DIALS = frozenset(
-    {"threshold", "keep_top_k", "min_score", "max_chunks", "token_cap", "fallback_top_n", "scoring"}
+    [
+        "threshold",
+        "keep_top_k",
+        "min_score",
+        "max_chunks",
+        "token_cap",
+        "fallback_top_n",
+        "scoring",
+        "policy",
+        "revision_policy",
+        "dedup",
+        "dedup_overlap",
+        "dedup_jaccard",
+        "dedup_cosine",
+        "dedup_across_sources",
+        "mmr_lambda",
+        "max_per_parent",
+        "max_per_source",
+        "source_policy",
+        "expand",
+        "expand_sentences",
+        "token_budget",
+        "budget_pick",
+        "extract",
+        "evidence_order",
+    ]
 )
 
 _OTHER_VARIABLES = ("PRUNER_CACHE_DIR", "PRUNER_TEST_FORBID_SKIPS")
 
 Sources = dict[str, str]
-
-
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("must be a number, not a bool")
-    return value
-
-
-def _level(value: Any) -> Any:
-    """Take a level by name in any case, as people write it in an environment variable."""
-    if not isinstance(value, str):
-        return _no_bool(value)
-    name = value.strip().upper()
-    if name in Grade.__members__:
-        return Grade[name]
-    try:
-        return float(name)
-    except ValueError:
-        raise ValueError(f"{value!r} is neither 1..5 nor one of {', '.join(Grade.__members__)}") from None
-
-
-def _known_prefix(value: Any) -> Any:
-    if isinstance(value, str):
-        prefix, colon, name = value.partition(":")
-        if prefix not in PREFIXES or not colon or not name or not value.isprintable():
-            raise ValueError(f"must be 'prefix:name' with one of the prefixes {', '.join(PREFIXES)}; got {value!r}")
-    return value
-
-
-def _sendable(value: SecretStr) -> SecretStr:
-    if not (value.get_secret_value().isascii() and value.get_secret_value().isprintable()):
-        raise ValueError("holds characters that no header takes; was it copied whole and clean?")
-    return value
-
-
-def _http_url(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        _ = parts.port, (parts.hostname or "").encode("idna")
-    except ValueError:
-        raise ValueError("is no URL") from None
-    if not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must begin with http:// or https:// and name a host")
-    if "@" in parts.netloc:
-        raise ValueError("holds a user or password, which logs would show; give the key as api_key")
-    return value
-
-
-_Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0)]
-_Cap = Annotated[int, BeforeValidator(_no_bool), Field(ge=1)]
 
 
 class PrunerConfig(BaseModel):
@@ -96,40 +73,40 @@ class PrunerConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    model: Annotated[str, BeforeValidator(_known_prefix)] = Field(
+    model: Annotated[str, BeforeValidator(known_prefix)] = Field(
         default="openai:gpt-4o-mini", description="which LLM grades, as prefix:name"
     )
-    base_url: Annotated[str, AfterValidator(_http_url)] | None = Field(
+    base_url: Annotated[str, AfterValidator(http_url)] | None = Field(
         default=None, description="an OpenAI-compatible server instead of the vendor's own"
     )
-    api_key: Annotated[SecretStr, AfterValidator(_sendable)] | None = Field(
+    api_key: Annotated[SecretStr, AfterValidator(sendable)] | None = Field(
         default=None, description="key of the provider; not needed with a base_url"
     )
-    timeout: Annotated[float, BeforeValidator(_no_bool), Field(gt=0)] = Field(
+    timeout: Annotated[float, BeforeValidator(no_bool), Field(gt=0)] = Field(
         default=5.0, description="seconds for the whole grading, retries included (local models: 180)"
     )
-    threshold: Annotated[float, BeforeValidator(_level), Field(ge=1, le=5)] = Field(
+    threshold: Annotated[float, BeforeValidator(level), Field(ge=1, le=5)] = Field(
         default=Grade.SUPPORTING, description="lowest level kept, 1..5 or its name"
     )
-    keep_top_k: _Count = Field(default=2, description="the reranker's best few stay whatever their grade")
-    min_score: Annotated[float, BeforeValidator(_no_bool)] | None = Field(
+    keep_top_k: Count = Field(default=2, description="the reranker's best few stay whatever their grade")
+    min_score: Annotated[float, BeforeValidator(no_bool)] | None = Field(
         default=None, description="drop chunks scored lower before grading, and on fallback; the first keep_top_k stay"
     )
-    max_chunks: _Cap | None = Field(default=None, description="keep at most this many, on every path")
-    token_cap: _Cap | None = Field(default=None, description="keep at most this many tokens of text, on every path")
-    min_chunks: _Count = Field(default=0, description="no call for fewer chunks than this")
-    min_tokens: _Count = Field(default=0, description="no call when the chunks hold fewer tokens than this")
-    max_input_tokens: _Cap | None = Field(
+    max_chunks: Cap | None = Field(default=None, description="keep at most this many, on every path")
+    token_cap: Cap | None = Field(default=None, description="keep at most this many tokens of text, on every path")
+    min_chunks: Count = Field(default=0, description="no call for fewer chunks than this")
+    min_tokens: Count = Field(default=0, description="no call when the chunks hold fewer tokens than this")
+    max_input_tokens: Cap | None = Field(
         default=None, description="size of the prompt; longer lists are cut to fit (default: the model's, where known)"
     )
     chunk_order: Literal["reranker", "shuffle"] = Field(
         default="reranker", description="order in the prompt; shuffle shows whether a model favours places"
     )
-    seed: _Count = Field(default=0, description="of the shuffle")
-    fallback_top_n: _Cap | None = Field(
+    seed: Count = Field(default=0, description="of the shuffle")
+    fallback_top_n: Cap | None = Field(
         default=None, description="on fallback keep this many instead of all; replaces threshold and keep_top_k there"
     )
-    temperature: Annotated[float, BeforeValidator(_no_bool), Field(ge=0)] | None = Field(
+    temperature: Annotated[float, BeforeValidator(no_bool), Field(ge=0)] | None = Field(
         default=None, description="sampling temperature; sent only if set"
     )
     reasons: bool = Field(default=False, description="ask for a few words per grade (debugging; costs output tokens)")
@@ -141,6 +118,46 @@ class PrunerConfig(BaseModel):
     )
     scoring: Literal["grade", "expected"] = Field(
         default="grade", description="judge by the written grade, or by the mean level from token probabilities"
+    )
+
+    policy: str = Field(default="default", description="your name for these selection dials, for the trace")
+    revision_policy: Literal["all", "active"] = Field(
+        default="all", description="active: drop chunks whose status says that their revision is not in force"
+    )
+    dedup: Literal["off", "ids", "spans", "texts"] = Field(
+        default="off", description="drop copies: of one id; also of one span; also of nearly one text"
+    )
+    dedup_overlap: Share = Field(default=0.8, description="overlap, as a share of the shorter span, that makes a copy")
+    dedup_jaccard: Share = Field(default=0.8, description="share of common shingles that makes texts nearly the same")
+    dedup_cosine: Share = Field(default=0.98, description="cosine of embeddings that makes texts nearly the same")
+    dedup_across_sources: bool = Field(
+        default=True, description="false: near-equal texts of different sources corroborate each other and stay"
+    )
+    mmr_lambda: Annotated[float, BeforeValidator(no_bool), Field(ge=0, le=1)] = Field(
+        default=1.0, description="below 1: take what is relevant and not redundant; 1: by relevance alone"
+    )
+    max_per_parent: Cap | None = Field(default=None, description="keep at most this many of one parent")
+    max_per_source: Cap | None = Field(default=None, description="keep at most this many of one source")
+    source_policy: Literal["comparative", "authoritative", "syndicated"] = Field(
+        default="comparative",
+        description="hold the cap for all sources; official ones first, without it; or of copies keep the official one",
+    )
+    expand: Literal["off", "heading", "paragraph", "sentences", "table", "section"] = Field(
+        default="off", description="show more of the parent: headings, paragraph, sentences around, table, all of it"
+    )
+    expand_sentences: Cap = Field(default=1, description="how many sentences around, for expand=sentences")
+    parent_timeout: Annotated[float, BeforeValidator(no_bool), Field(gt=0)] = Field(
+        default=2.0, description="seconds for fetching all parents; what is not here by then stays as it is"
+    )
+    token_budget: Cap | None = Field(
+        default=None, description="tokens of all evidence blocks together, headers included, on every path"
+    )
+    budget_pick: Literal["greedy", "density"] = Field(
+        default="greedy", description="fill the budget in the order of selection, or by relevance per token"
+    )
+    extract: bool = Field(default=False, description="show only the sentences that the query is about")
+    evidence_order: Literal["reranker", "relevance", "edges", "query", "source", "time"] = Field(
+        default="reranker", description="order of the kept chunks; edges puts the best at both ends"
     )
 
     @property
@@ -164,6 +181,12 @@ class PrunerConfig(BaseModel):
     def selection_dials(self) -> dict[str, Any]:
         """The dials that `assemble()` goes by."""
         return self.model_dump(include=set(_SELECTION_DIALS))
+
+    @cached_property
+    def policy_sha256(self) -> str:
+        """Hash of the selection dials without their name: equal hashes, equal rules."""
+        rules = {name: value for name, value in self.selection_dials().items() if name != "policy"}
+        return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def load(cls, *, file: str | Path | None = None, **dials: Any) -> Self:
@@ -201,6 +224,8 @@ class PrunerConfig(BaseModel):
             value = getattr(self, name)
             if value is not None and value < self.keep_top_k:
                 raise ValueError(f"{name}={value} is below keep_top_k={self.keep_top_k}; raise it or lower keep_top_k")
+        if self.source_policy == "syndicated" and self.dedup != "texts":
+            raise ValueError("source_policy='syndicated' needs dedup='texts': it chooses among copies")
         if self.readout == "probe" and self.reasons:
             raise ValueError("reasons=True needs readout='json': a probe is answered with one digit")
         if self.readout == "probe" and self.prefix == "anthropic":

@@ -10,10 +10,13 @@ __all__ = ["MaxChunks", "TokenCap"]
 
 
 def _by_priority(candidates: Sequence[Candidate], keep_top_k: int) -> list[Candidate]:
-    """Order for a cap: the reranker's first few, then by grade, then by rank. Ungraded rank with the best graded.
+    """Order for a cap: as they were selected; or else the reranker's first few, then by grade, then by rank.
 
-    The first `keep_top_k` of what is left are the reranker's best few: no earlier stage drops one of them.
+    Ungraded rank with the best graded. The first `keep_top_k` of what is left are the reranker's best few: no earlier
+    stage drops one of them.
     """
+    if all(c.order is not None for c in candidates):
+        return sorted(candidates, key=lambda c: c.order or 0)
     rest = sorted(candidates[keep_top_k:], key=lambda c: (-_level(c), c.index))
     return [*candidates[:keep_top_k], *rest]
 

@@ -4,24 +4,27 @@ import asyncio
 import contextvars
 import logging
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pruner.assembly import assemble, prepare
+from pruner.assembly import Asked, Prepared, Selected, decide, load, pack, prepare, select
 from pruner.backends import Backend, ClosableBackend, make_backend
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, Reason, RequestError
+from pruner.fetching import FetchParent, fetch_parents
 from pruner.fitting import Fit, fit
 from pruner.grading import Answer, ask
+from pruner.passages import Splitter, load_splitter
 from pruner.preparation import to_chunks
 from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
-from pruner.schema import Candidate, Chunk, Grading, PruneResult, Status, Usage
+from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Status, Usage
 from pruner.tokens import TokenCounter
+from pruner.tracing import TraceMaker
 
 __all__ = ["Pruner", "prune", "prune_sync"]
 
@@ -42,49 +45,79 @@ class Pruner:
     Args:
         config: the dials; defaults to `PrunerConfig()`.
         backend: whom to ask, instead of the one `config.model` names; its owner closes it.
+        counter: counts tokens as the generator does, for budgets; by default tiktoken, or an estimate.
 
     Raises:
         ConfigError: a key, an extra, a prompt or a model is missing.
     """
 
-    def __init__(self, config: PrunerConfig | None = None, *, backend: Backend | None = None) -> None:
+    def __init__(
+        self, config: PrunerConfig | None = None, *, backend: Backend | None = None, counter: Counter | None = None
+    ) -> None:
         self.config = config or PrunerConfig()
         self._prompt = load_prompt(self.config.prompt)
         if self._prompt.readout != self.config.readout:
             raise ConfigError(f"prompt {self.config.prompt!r} is for readout {self._prompt.readout!r}")
         self._system = build_request(self._prompt, self.config, "warm up", [Candidate(0, Chunk(text="x"), "x")]).system
-        self._counter = TokenCounter()
+        self._counter = counter or TokenCounter()
+        self._split: Splitter | None = None
+        self._splitter(self.config)
+        load()
         # A server of one's own has its own prices, whatever its model is called.
         self._price = unpriced if self.config.base_url else make_pricer(self.config.prefix, self.config.model_name)
         self._owned = backend is None
         self._backend = make_backend(self.config) if backend is None else backend
         self._budget = _input_budget(self.config, self._backend)
 
-    async def prune(self, query: str, chunks: Sequence[T], *, history: Sequence[str] = ()) -> PruneResult[T]:
+    async def prune(
+        self,
+        query: str,
+        chunks: Sequence[T],
+        *,
+        history: Sequence[str] = (),
+        principals: Collection[str] = (),
+        required_query_ids: Sequence[str] = (),
+        fetch_parent: FetchParent | None = None,
+    ) -> PruneResult[T]:
         """Return what the answer to `query` needs of `chunks`.
 
         Args:
             query: the question.
             chunks: in reranker order, best first; str, `Chunk`, or mappings with a `text`.
             history: earlier turns of the conversation, oldest first.
+            principals: users, groups and roles that the caller speaks for; a chunk with an `acl` that names none of
+                them is neither shown to anyone nor returned.
+            required_query_ids: sub-queries that each get their best chunk before anything else.
+            fetch_parent: returns the parent of a `parent_id`, or None; sync or async. Asked when `expand` is on, for
+                what was selected. When it fails or is late, the chunk stays as it is.
 
         Raises:
             RequestError: the arguments are unusable. Faults of provider, network or model never raise.
         """
-        return self.assemble(query, chunks, await self.grade(query, chunks, history=history))
+        asked = _asked(query, history, principals, required_query_ids)
+        prepared = prepare(_candidates(chunks), self.config, asked)
+        grading = await self._grade(prepared, asked, history)
+        selected = select(prepared, grading, self.config, asked)
+        parents = await self._fetch(selected, fetch_parent)
+        return self._packed(chunks, prepared, grading, selected, self.config, asked, parents)
 
-    def prune_sync(self, query: str, chunks: Sequence[T], *, history: Sequence[str] = ()) -> PruneResult[T]:
-        """Prune from synchronous code, with or without an event loop running in this thread."""
-        return _run_sync(lambda: self.prune(query, chunks, history=history))
+    def prune_sync(self, query: str, chunks: Sequence[T], **options: Any) -> PruneResult[T]:
+        """Prune from synchronous code, with or without an event loop running in this thread; options as `prune`."""
+        return _run_sync(lambda: self.prune(query, chunks, **options))
 
-    async def grade(self, query: str, chunks: Sequence[T], *, history: Sequence[str] = ()) -> Grading:
+    async def grade(
+        self, query: str, chunks: Sequence[T], *, history: Sequence[str] = (), principals: Collection[str] = ()
+    ) -> Grading:
         """Ask for the grades: the half that costs money. Its result can be stored and assembled any number of times."""
+        asked = _asked(query, history, principals, ())
+        return await self._grade(prepare(_candidates(chunks), self.config, asked), asked, history)
+
+    async def _grade(self, prepared: Prepared, asked: Asked, history: Sequence[str]) -> Grading:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        _check_texts(query, history)
-        candidates, _ = prepare(_candidates(chunks), self.config)
+        query, candidates, n = asked.query, prepared.left, len(prepared.given)
         if reason := self._not_asked(query, candidates):
-            return self._grading(len(chunks), Status.SKIPPED, reason)
+            return self._grading(n, Status.SKIPPED, reason)
         fitted = fit(candidates, self._budget, [self._system, query, query, *history], self._counter)
         shown = self._ordered(fitted.shown)
         answer = _NO_ROOM
@@ -94,37 +127,81 @@ class Pruner:
         latency = loop.time() - started
         if answer.status is Status.FALLBACK:
             self._warn(answer, len(shown), latency)
-        return self._graded(len(chunks), Fit(shown, fitted.left_out), answer, latency)
+        return self._graded(n, Fit(shown, fitted.left_out), answer, latency)
 
-    def assemble(self, query: str, chunks: Sequence[T], grading: Grading | None = None, **dials: Any) -> PruneResult[T]:
+    async def _fetch(self, selected: Selected, fetch: FetchParent | None) -> dict[str | int, Chunk]:
+        if fetch is None or self.config.expand in ("off", "heading"):
+            return {}
+        names = [c.chunk.parent_id for c in selected.left if c.chunk.parent_id is not None]
+        return await fetch_parents(fetch, names, self.config.parent_timeout)
+
+    def assemble(
+        self,
+        query: str,
+        chunks: Sequence[T],
+        grading: Grading | None = None,
+        *,
+        principals: Collection[str] = (),
+        required_query_ids: Sequence[str] = (),
+        parents: Mapping[str | int, Chunk] | None = None,
+        **dials: Any,
+    ) -> PruneResult[T]:
         """Select by a grading: the half that is free and deterministic.
 
         Args:
             query: the question.
             chunks: the same chunks, in the same order, as were graded.
             grading: from `grade()`; None selects by the reranker's order alone.
+            principals: as for `prune`.
+            required_query_ids: as for `prune`.
+            parents: parent_id → parent, in place of `fetch_parent`.
             dials: other selection dials for this once, such as `threshold=4`.
 
         Raises:
             RequestError: the grading is of another list.
             ConfigError: a dial is wrong, or no selection dial.
         """
-        _check_texts(query, ())
+        asked = _asked(query, (), principals, required_query_ids)
         grading = grading or self._grading(len(chunks), Status.FALLBACK, None)
-        candidates = _with_grades(_candidates(chunks), grading)
-        done = assemble(candidates, grading, self.config.with_dials(**dials), self._counter)
+        if len(chunks) != len(grading.grades):
+            raise RequestError(f"the grading is of {len(grading.grades)} chunks, not of these {len(chunks)}")
+        config = self.config.with_dials(**dials)
+        prepared = prepare(_candidates(chunks), config, asked)
+        selected = select(prepared, grading, config, asked)
+        return self._packed(chunks, prepared, grading, selected, config, asked, parents or {})
+
+    def _packed(
+        self,
+        chunks: Sequence[T],
+        prepared: Prepared,
+        grading: Grading,
+        selected: Selected,
+        config: PrunerConfig,
+        asked: Asked,
+        parents: Mapping[str | int, Chunk],
+    ) -> PruneResult[T]:
+        done = pack(selected, config, asked, self._counter, parents, self._splitter(config))
+        decisions = decide(prepared, done, grading)
         return PruneResult(
             chunks=[chunks[c.index] for c in done.kept],
             texts=[c.text for c in done.kept],
-            decisions=done.decisions,
+            decisions=decisions,
             status=grading.status,
             reason=grading.reason,
             usage=grading.usage,
             latency=grading.latency,
-            trace=done.trace,
-            _all_texts=[c.text for c in candidates],
+            evidence=done.kept,
+            conflicts=done.conflicts,
+            uncovered_query_ids=done.uncovered,
+            _all_texts=[c.text for c in prepared.given],
             _counter=self._counter,
+            _make_trace=TraceMaker(done, decisions, grading, config, self._counter),
         )
+
+    def _splitter(self, config: PrunerConfig) -> Splitter | None:
+        if self._split is None and (config.extract or config.expand == "sentences"):
+            self._split = load_splitter()
+        return self._split
 
     async def aclose(self) -> None:
         """Give back connections and model; can be called again."""
@@ -192,17 +269,33 @@ class Pruner:
         return self._grading(n, status, reason, left_out=fitted.left_out, **known)
 
 
-async def prune(query: str, chunks: Sequence[T], *, history: Sequence[str] = (), **dials: Any) -> PruneResult[T]:
+async def prune(
+    query: str,
+    chunks: Sequence[T],
+    *,
+    history: Sequence[str] = (),
+    principals: Collection[str] = (),
+    required_query_ids: Sequence[str] = (),
+    fetch_parent: FetchParent | None = None,
+    **dials: Any,
+) -> PruneResult[T]:
     """Prune with the dials from arguments, environment and file (`PrunerConfig.load`); see `Pruner.prune`.
 
     The pruner of a configuration is made at its first use and kept.
     """
-    return await _shared(PrunerConfig.load(**dials)).prune(query, chunks, history=history)
+    return await _shared(PrunerConfig.load(**dials)).prune(
+        query,
+        chunks,
+        history=history,
+        principals=principals,
+        required_query_ids=required_query_ids,
+        fetch_parent=fetch_parent,
+    )
 
 
-def prune_sync(query: str, chunks: Sequence[T], *, history: Sequence[str] = (), **dials: Any) -> PruneResult[T]:
+def prune_sync(query: str, chunks: Sequence[T], **options: Any) -> PruneResult[T]:
     """`prune` for synchronous code, with or without an event loop running in this thread."""
-    return _run_sync(lambda: prune(query, chunks, history=history, **dials))
+    return _run_sync(lambda: prune(query, chunks, **options))
 
 
 _shared = lru_cache(maxsize=8)(Pruner)
@@ -242,22 +335,26 @@ def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:
     return window and max(window - _ROOM_FOR_REPLY, window // 2)
 
 
-def _check_texts(query: object, history: object) -> None:
+def _asked(query: object, history: object, principals: object, required: object) -> Asked:
     if not isinstance(query, str):
         raise RequestError(f"query must be a str, not {type(query).__name__}")
-    if not isinstance(history, Sequence) or isinstance(history, str) or not all(isinstance(h, str) for h in history):
+    if not isinstance(history, Sequence):
         raise RequestError("history must be a list of str")
+    _names("history", history)
+    names = frozenset(_names("principals", principals))
+    return Asked(query, names, _names("required_query_ids", required))
+
+
+def _names(what: str, given: object) -> tuple[str, ...]:
+    if not isinstance(given, Collection) or isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        raise RequestError(f"{what} must be a list of str")
+    return tuple(given)
 
 
 def _candidates(chunks: Sequence[T]) -> list[Candidate]:
-    return [Candidate(index, chunk, chunk.text) for index, chunk in enumerate(to_chunks(chunks))]
-
-
-def _with_grades(candidates: Sequence[Candidate], grading: Grading) -> list[Candidate]:
-    if len(candidates) != len(grading.grades):
-        raise RequestError(f"the grading is of {len(grading.grades)} chunks, not of these {len(candidates)}")
-    graded = zip(candidates, grading.grades, grading.expected, strict=True)
-    return [replace(c, grade=grade, expected=expected) for c, grade, expected in graded]
+    return [
+        Candidate(index, chunk, chunk.text, query_ids=chunk.query_ids) for index, chunk in enumerate(to_chunks(chunks))
+    ]
 
 
 def _spread_out(n: int, indices: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:

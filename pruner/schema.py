@@ -1,43 +1,39 @@
 """The values that travel through the pipeline; all frozen, none knows how it was made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict
+from pydantic import BaseModel, ConfigDict
 
+from pruner.candidates import By, Candidate, Chunk, Conflict, Grade, Span
 from pruner.errors import Reason
 
 __all__ = [
     "By",
     "Candidate",
     "Chunk",
+    "Conflict",
     "Counter",
     "Decision",
+    "Disagreement",
     "Grade",
     "Grading",
     "GradingRequest",
     "ProbeRequest",
     "PruneResult",
     "RawGrading",
+    "Rejected",
+    "Selected",
+    "Span",
     "StageTrace",
     "Status",
     "Token",
     "Trace",
     "Usage",
 ]
-
-
-class Grade(IntEnum):
-    """The role a chunk plays in the answer that the whole list allows."""
-
-    UNRELATED = 1
-    TANGENTIAL = 2
-    SUPPORTING = 3
-    CONTRIBUTING = 4
-    ESSENTIAL = 5
 
 
 class Status(StrEnum):
@@ -47,60 +43,6 @@ class Status(StrEnum):
     PARTIAL = "partial"
     FALLBACK = "fallback"
     SKIPPED = "skipped"
-
-
-class By(StrEnum):
-    """What decided about a chunk. The first five keep it, the others drop it."""
-
-    GRADE = "grade"
-    KEEP_TOP_K = "keep_top_k"
-    UNGRADED = "ungraded"
-    FALLBACK = "fallback"
-    SKIPPED = "skipped"
-    BELOW_THRESHOLD = "below_threshold"
-    MIN_SCORE = "min_score"
-    MAX_CHUNKS = "max_chunks"
-    TOKEN_CAP = "token_cap"
-    FALLBACK_TOP_N = "fallback_top_n"
-
-
-def _plain_id(given: Any) -> Any:
-    return given if given is None or isinstance(given, str | int) else str(given)
-
-
-class Chunk(BaseModel):
-    """A retrieved passage. Only `text` is needed; what else is given, the prompt shows or a stage uses."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
-
-    text: Annotated[str, Strict()]
-    id: Annotated[str | int | None, BeforeValidator(_plain_id)] = None
-    score: float | None = None
-    title: str | None = None
-    date: str | None = None
-    heading_path: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A chunk on its way through the stages.
-
-    Attributes:
-        index: place in the caller's list, the key everywhere (ids may repeat).
-        chunk: the caller's chunk in our form.
-        text: what is shown and counted; stages may replace it, the chunk stays.
-        grade: the level read from the reply; None when ungraded.
-        expected: mean level in [1, 5] from token probabilities; None where the model gave none.
-        by: what decided that it is kept, once something has.
-    """
-
-    index: int
-    chunk: Chunk
-    text: str
-    grade: Grade | None = None
-    expected: float | None = None
-    by: By | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +161,11 @@ class Grading:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Kept or dropped, and by what. `grade` is None where nothing valid was said about the chunk."""
+    """Kept or dropped, and by what.
+
+    `grade` is None where nothing valid was said about the chunk; `of` is the index of the chunk that stands for a
+    dropped copy or part.
+    """
 
     index: int
     id: str | int | None
@@ -228,20 +174,78 @@ class Decision:
     kept: bool
     by: str
     note: str | None = None
+    of: int | None = None
 
 
 class StageTrace(BaseModel):
-    """What one stage did: indices that went on, and index → reason of those that did not."""
+    """What one stage did.
+
+    Attributes:
+        stage: its name.
+        kept: indices that went on.
+        dropped: index → reason of those that did not.
+        of: index → index of the candidate it was dropped in favour of.
+        costs: index → tokens, where the stage counted.
+        note: what it had to leave out of account, such as chunks without a source.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     stage: str
     kept: tuple[int, ...]
     dropped: dict[int, str]
+    of: dict[int, int] = {}
+    costs: dict[int, int] = {}
+    note: str = ""
+
+
+class Selected(BaseModel):
+    """One kept chunk in a trace, its three scores apart: the reranker's, the grade, and MMR's when it was taken."""
+
+    model_config = ConfigDict(frozen=True)
+
+    evidence_id: str
+    index: int
+    chunk_id: str | int | None
+    parent_id: str | int | None
+    query_ids: tuple[str, ...]
+    tokens: int
+    by: str
+    reranker_score: float | None
+    grade: Grade | None
+    expected: float | None
+    relevance: float | None
+    mmr_score: float | None
+    selection_order: int | None
+
+
+class Rejected(BaseModel):
+    """One dropped chunk in a trace: why, of whom it was a copy or part, and its tokens where they were counted."""
+
+    model_config = ConfigDict(frozen=True)
+
+    index: int
+    chunk_id: str | int | None
+    reason: str
+    of: int | None = None
+    tokens: int | None = None
+
+
+class Disagreement(BaseModel):
+    """A conflict in a trace: which two, and in what; the words are in the result."""
+
+    model_config = ConfigDict(frozen=True)
+
+    indices: tuple[int, int]
+    kind: str
 
 
 class Trace(BaseModel):
-    """How a result came about, without any text of query or chunks; round-trips through JSON."""
+    """How a result came about, without any text of query or chunks; round-trips through JSON.
+
+    Every index of the input is in `selected` or in `rejected`, once. `dials` are those that the selection goes by,
+    `policy` their name and `policy_sha256` their hash: equal hashes, equal rules.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -255,6 +259,15 @@ class Trace(BaseModel):
     reason: Reason | None
     dials: dict[str, Any]
     stages: tuple[StageTrace, ...]
+    policy: str = ""
+    policy_sha256: str = ""
+    mmr_lambda: float | None = None
+    budget: int | None = None
+    used_tokens: int | None = None
+    selected: tuple[Selected, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    conflicts: tuple[Disagreement, ...] = ()
+    uncovered_query_ids: tuple[str, ...] = ()
 
 
 class Counter(Protocol):
@@ -272,14 +285,16 @@ class PruneResult(Generic[T]):
     """What is left of the chunks, and why.
 
     Attributes:
-        chunks: the kept chunks: the caller's own objects, in reranker order.
-        texts: their texts.
+        chunks: the kept chunks: the caller's own objects, in reranker order unless another one was asked for.
+        texts: what is to be shown of them.
         decisions: one per input chunk, in input order.
         status: ok, partial, fallback or skipped.
         reason: a stable code when the status is not ok.
         usage: what the grading consumed.
         latency: seconds from call to result.
-        trace: the stages' record; holds no text.
+        evidence: the kept chunks as the stages left them, in the order of `chunks`.
+        conflicts: near-equal chunks that say different things, at least one of each pair kept.
+        uncovered_query_ids: required sub-queries that no kept chunk serves.
     """
 
     chunks: list[T]
@@ -289,13 +304,21 @@ class PruneResult(Generic[T]):
     reason: Reason | None
     usage: Usage
     latency: float
-    trace: Trace
+    evidence: tuple[Candidate, ...] = field(repr=False)
+    conflicts: tuple[Conflict, ...]
+    uncovered_query_ids: tuple[str, ...]
     _all_texts: Sequence[str] = field(repr=False, compare=False)
     _counter: Counter = field(repr=False, compare=False)
+    _make_trace: Callable[[], Trace] = field(repr=False, compare=False)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The record of the stages, written when first asked for; holds no text."""
+        return self._make_trace()
 
     @cached_property
     def tokens(self) -> tuple[int, ...]:
-        """Tokens of each chunk as given; counted when first asked for."""
+        """Tokens of each chunk as given, 0 for what the caller may not see; counted when first asked for."""
         return tuple(map(self._counter.count, self._all_texts))
 
     @property

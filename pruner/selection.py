@@ -1,7 +1,7 @@
 """From grades to kept chunks: the two dials, and what stands in for them when there are no grades."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pruner.schema import By, Candidate
 from pruner.stages import StageResult
@@ -17,17 +17,20 @@ class Threshold:
         threshold: lowest level kept, in [1, 5].
         keep_top_k: how many of the first candidates stay whatever their grade.
         use_expected: judge by the expected grade where there is one, else by the written one.
+        covering: indices of those that a required sub-query needs: they stay as well.
     """
 
     threshold: float
     keep_top_k: int
     use_expected: bool = False
+    covering: tuple[int, ...] = ()
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Split by grade."""
-        judged = [replace(c, by=self._verdict(place, c)) for place, c in enumerate(candidates)]
-        dropped = {c.index: By.BELOW_THRESHOLD for c in judged if c.by is By.BELOW_THRESHOLD}
-        return StageResult([c for c in judged if c.index not in dropped], dropped)
+        verdicts = [self._verdict(place, c) for place, c in enumerate(candidates)]
+        judged = list(zip(candidates, verdicts, strict=True))
+        dropped = {c.index: by for c, by in judged if by is By.BELOW_THRESHOLD}
+        return StageResult([c.kept_by(by) for c, by in judged if by is not By.BELOW_THRESHOLD], dropped)
 
     def level(self, candidate: Candidate) -> float | None:
         """The number that is held against the threshold; None when ungraded."""
@@ -41,20 +44,29 @@ class Threshold:
             return By.UNGRADED
         if level >= self.threshold:
             return By.GRADE
-        return By.KEEP_TOP_K if place < self.keep_top_k else By.BELOW_THRESHOLD
+        if place < self.keep_top_k:
+            return By.KEEP_TOP_K
+        return By.COVERAGE if candidate.index in self.covering else By.BELOW_THRESHOLD
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackTopN:
-    """Keep the reranker's first n; stands in for the dials when the grading failed. None keeps all."""
+    """Keep the reranker's first n; stands in for the dials when the grading failed. None keeps all.
+
+    Attributes:
+        n: how many.
+        covering: indices of those that a required sub-query needs: they stay as well.
+    """
 
     n: int | None
+    covering: tuple[int, ...] = ()
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Split by place."""
         n = len(candidates) if self.n is None else self.n
-        kept = [replace(c, by=By.FALLBACK) for c in candidates[:n]]
-        return StageResult(kept, {c.index: By.FALLBACK_TOP_N for c in candidates[n:]})
+        kept = [c.kept_by(By.FALLBACK) for c in candidates[:n]]
+        kept += [c.kept_by(By.COVERAGE) for c in candidates[n:] if c.index in self.covering]
+        return StageResult(kept, {c.index: By.FALLBACK_TOP_N for c in candidates[n:] if c.index not in self.covering})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +76,21 @@ class LeftOut:
     Attributes:
         indices: of the candidates that were not shown.
         n: `fallback_top_n`; None keeps all, ungraded.
+        covering: indices of those that a required sub-query needs: they stay as well.
     """
 
     indices: frozenset[int]
     n: int | None
+    covering: tuple[int, ...] = ()
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Split by place, the others pass."""
         n = len(candidates) if self.n is None else self.n
-        dropped = {c.index: By.FALLBACK_TOP_N for c in candidates[n:] if c.index in self.indices}
+        dropped = {
+            c.index: By.FALLBACK_TOP_N
+            for c in candidates[n:]
+            if c.index in self.indices and c.index not in self.covering
+        }
         return StageResult([c for c in candidates if c.index not in dropped], dropped)
 
 
@@ -82,4 +100,4 @@ class KeepAll:
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Mark all as kept without a grade."""
-        return StageResult([replace(c, by=By.SKIPPED) for c in candidates])
+        return StageResult([c.kept_by(By.SKIPPED) for c in candidates])

@@ -11,10 +11,21 @@ __all__ = ["Stage", "StageResult", "run_stages"]
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What a stage lets through, and index → reason of what it drops."""
+    """What a stage lets through, and what it drops.
+
+    Attributes:
+        kept: the candidates that go on; a stage may replace their texts, never their chunks.
+        dropped: index → reason of the others.
+        of: index of a dropped one → index of the kept one that stands for it.
+        costs: index → tokens, where the stage counted them, of kept and dropped ones.
+        note: what it had to leave out of account, for the trace; holds no text.
+    """
 
     kept: Sequence[Candidate]
     dropped: Mapping[int, By] = field(default_factory=dict)
+    of: Mapping[int, int] = field(default_factory=dict)
+    costs: Mapping[int, int] = field(default_factory=dict)
+    note: str = ""
 
 
 Stage: TypeAlias = Callable[[Sequence[Candidate]], StageResult]
@@ -46,7 +57,14 @@ def _name(stage: Stage) -> str:
 
 def _trace(stage: Stage, result: StageResult) -> StageTrace:
     dropped = {index: str(reason) for index, reason in result.dropped.items()}
-    return StageTrace(stage=_name(stage), kept=tuple(c.index for c in result.kept), dropped=dropped)
+    return StageTrace(
+        stage=_name(stage),
+        kept=tuple(c.index for c in result.kept),
+        dropped=dropped,
+        of=dict(result.of),
+        costs=dict(result.costs),
+        note=result.note,
+    )
 
 
 def _check_complete(stage: Stage, before: Sequence[Candidate], result: StageResult) -> None:

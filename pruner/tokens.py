@@ -25,6 +25,7 @@ _TABLES = {
     ),
 }
 _LONG = 20_000
+_REMEMBERED = 10_000
 
 
 def estimate(text: str) -> int:
@@ -63,7 +64,9 @@ def _load_encoding() -> "Encoding | None":
 class TokenCounter:
     """Counts by tiktoken where a table lies on this machine, else by estimate. Never raises, never downloads.
 
-    A single text above 20 kB is always estimated: exact counting is superlinear on text without spaces.
+    A single text above 20 kB is always estimated: exact counting is superlinear on text without spaces. Counts are
+    remembered by the text's hash: a chunk is counted for the prompt, the budget and the trace, and comes back in other
+    lists.
 
     Attributes:
         name: the encoding that counts, or `estimate`.
@@ -72,9 +75,16 @@ class TokenCounter:
     def __init__(self) -> None:
         self._encoding = _load_encoding()
         self.name = self._encoding.name if self._encoding else "estimate"
+        self._known: dict[tuple[int, int], int] = {}
 
     def count(self, text: str) -> int:
         """Return the number of tokens in `text`."""
         if self._encoding is None or len(text) > _LONG:
             return estimate(text)
-        return len(self._encoding.encode(text, disallowed_special=()))
+        key = hash(text), len(text)
+        if (known := self._known.get(key)) is not None:
+            return known
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        number = self._known[key] = len(self._encoding.encode(text, disallowed_special=()))
+        return number

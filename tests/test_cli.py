@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -148,6 +149,71 @@ def test_a_byte_order_mark_and_empty_lines_are_skipped(capsys: pytest.CaptureFix
     Path("chunks.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\r\n\r\n".join(line.encode() for line in LINES))
     assert main([*PRUNE, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["decisions"]) == 4
+
+
+SELECTING = ["--dedup", "ids", "--token-budget", "90", "--mmr-lambda", "0.7", "--json"]
+CARRYING = [
+    '{"text": "alpha", "id": 7, "score": 0.5, "query_ids": ["q1"], "parent_id": "p"}',
+    '{"text": "beta", "id": 7}',
+    '{"text": "hidden words", "title": "hidden title", "acl": ["boss"]}',
+    '{"text": "gamma", "acl": ["me"]}',
+    '{"text": "delta", "query_ids": ["q2"]}',
+]
+
+
+def test_explain_shows_a_trace_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("chunks.jsonl").write_text("\n".join(CARRYING), encoding="utf-8")
+    asked = ["--principal", "me", "--require", "q1", "--require", "q9", "--keep-top-k", "1"]
+    assert main([*PRUNE, *SELECTING, *asked]) == 0
+    written = capsys.readouterr().out
+    Path("result.json").write_text(written, encoding="utf-8")
+    Path("trace.json").write_text(json.dumps(json.loads(written)["trace"]), encoding="utf-8")
+    assert main(["explain", "result.json"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["explain", "trace.json"]) == 0
+    assert capsys.readouterr().out == shown
+    assert re.search(r"E1 +1 +7 +p +q1 ", shown)
+    assert "duplicate id of rank 1" in shown
+    assert "a budget of 90" in shown
+    assert "uncovered  q9" in shown
+    assert "DuplicateIds" in shown
+    assert "hidden" not in written + shown
+
+
+def test_the_table_names_nothing_that_the_reader_may_not_see(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("chunks.jsonl").write_text("\n".join(CARRYING), encoding="utf-8")
+    assert main(PRUNE) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("(no access)") == 2
+    assert "hidden" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "trace.json is not JSON"),
+        ("[" * 100_000, "trace.json is not JSON"),
+        ("[]", "trace.json is no trace"),
+        ('{"trace": {"model": 1}}', "trace.json is no trace: model"),
+    ],
+)
+def test_what_is_no_trace_is_refused_in_one_line(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("trace.json").write_text(text, encoding="utf-8")
+    assert main(["explain", "trace.json"]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_trace_of_before_the_selection_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    old: dict[str, object] = {
+        "model": "openai:m", "prompt": "grade.v1", "prompt_sha256": "0", "readout": "json", "chunk_order": "reranker",
+        "left_out": [], "status": "ok", "reason": None, "dials": {},
+        "stages": [{"stage": "Threshold", "kept": [0], "dropped": {"1": "below_threshold"}}],
+    }  # fmt: skip
+    Path("trace.json").write_text(json.dumps(old), encoding="utf-8")
+    assert main(["explain", "trace.json"]) == 0
+    assert "Threshold" in capsys.readouterr().out
 
 
 def test_config_shows_each_value_and_where_it_came_from(

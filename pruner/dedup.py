@@ -1,0 +1,209 @@
+"""Copies of one chunk: of one id, of one place in the source, of nearly one text. What contradicts is no copy."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.candidates import By, Candidate, Conflict, Span, by_rank
+from pruner.conflicts import Difference, Reader, differences, plain
+from pruner.similarity import embedding_cosines, jaccards
+from pruner.stages import StageResult
+
+__all__ = ["DuplicateIds", "NearDuplicates", "SpanDuplicates", "is_official"]
+
+_IsCopy = Callable[[Candidate, Candidate, bool, bool], bool]
+_OFFICIAL = frozenset({"official", "primary", "authoritative", "canonical"})
+
+
+def is_official(candidate: Candidate) -> bool:
+    """Whether the chunk's source speaks with authority, by its own `authority`."""
+    return (candidate.chunk.authority or "").strip().casefold() in _OFFICIAL
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateIds:
+    """Keep the best ranked chunk of each id, as of lists that were fused; and what contradicts it.
+
+    Attributes:
+        jaccard: from which likeness on two texts of one id are held to contradict each other.
+    """
+
+    jaccard: float = 0.8
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Split by id."""
+        groups = _groups(candidates, lambda c: c.chunk.id)
+        of: dict[int, int] = {}
+        conflicts: list[Conflict] = []
+        for group in groups:
+            every = np.ones((len(group), len(group)), np.bool_)
+            copies, found = _compare(group, self.jaccard, every, lambda _a, _b, differ, near: not (differ and near))
+            of |= copies
+            conflicts += found
+        unknown = sum(c.chunk.id is None for c in candidates)
+        return _without(candidates, of, By.DUPLICATE_ID, conflicts, _lacking(unknown, candidates, "an id"))
+
+
+@dataclass(frozen=True, slots=True)
+class SpanDuplicates:
+    """Of chunks that show nearly the same span of one revision of a source, keep the best ranked.
+
+    Attributes:
+        overlap: from which overlap on, as a share of the shorter span, in (0, 1].
+    """
+
+    overlap: float = 0.8
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Split by span."""
+        placed = [c for c in candidates if _span(c) is not None]
+        of: dict[int, int] = {}
+        for group in _groups(placed, lambda c: (c.chunk.source_id, c.chunk.revision_id)):
+            of |= self._copies(group)
+        note = _lacking(len(candidates) - len(placed), candidates, "a source and a span")
+        return _without(candidates, of, By.SPAN_DUPLICATE, (), note)
+
+    def _copies(self, group: Sequence[Candidate]) -> dict[int, int]:
+        of: dict[int, int] = {}
+        leaders: list[tuple[int, Span]] = []
+        for candidate in group:
+            here = _span(candidate) or (0, 0)
+            same = next((index for index, span in leaders if _overlap(span, here) >= self.overlap), None)
+            if same is None:
+                leaders.append((candidate.index, here))
+            else:
+                of[candidate.index] = same
+        return of
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """Of chunks with nearly the same text, keep the best ranked; those that differ in facts are kept, as a conflict.
+
+    Attributes:
+        jaccard: from which share of common shingles on texts are nearly the same, in (0, 1].
+        cosine: from which cosine of embeddings on, where all have one, in (0, 1].
+        across_sources: whether chunks of different sources are copies too; if not, they corroborate each other.
+        canonical: keep the official one rather than the best ranked.
+    """
+
+    jaccard: float = 0.8
+    cosine: float = 0.98
+    across_sources: bool = True
+    canonical: bool = False
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Split by text."""
+        ranked = by_rank(candidates)
+        if self.canonical:
+            ranked.sort(key=lambda c: not is_official(c))
+        cosines = embedding_cosines(ranked)
+        alike = None if cosines is None else cosines >= self.cosine
+        of, conflicts = _compare(ranked, self.jaccard, alike, self._is_copy)
+        note = "compared without embeddings: not all have one of the same length" if cosines is None else ""
+        return _without(candidates, of, By.NEAR_DUPLICATE, conflicts, note)
+
+    def _is_copy(self, kept: Candidate, other: Candidate, differ: bool, _near: bool) -> bool:
+        sources = {kept.chunk.source_id, other.chunk.source_id} - {None}
+        return not differ and (self.across_sources or len(sources) < 2)
+
+
+def _compare(
+    group: Sequence[Candidate], jaccard: float, alike: NDArray[np.bool_] | None, is_copy: _IsCopy
+) -> tuple[dict[int, int], list[Conflict]]:
+    """Compare each with those kept before it.
+
+    Args:
+        group: the first of several copies is kept.
+        jaccard: from which likeness on texts are near-equal, so that different facts are a conflict.
+        alike: which others are to be compared.
+        is_copy: decides on the kept one and the other, told whether their facts differ and whether they are near-equal.
+
+    Returns:
+        Index of each copy → index of the kept one, and the conflicts among the kept.
+    """
+    texts = [plain(c.text) for c in group]
+    readings = list(map(Reader().read, texts))
+    known: dict[str, int] = {}
+    same = np.array([known.setdefault(text, len(known)) for text in texts])
+    near = (jaccards([reading.skeleton for reading in readings]) >= jaccard) | (same[:, None] == same[None, :])
+    compared = near if alike is None else near | alike
+    of: dict[int, int] = {}
+    conflicts: list[Conflict] = []
+    for place, candidate in enumerate(group):
+        against: list[Conflict] = []
+        for other in np.flatnonzero(compared[place, :place]).tolist():
+            kept = group[other]
+            if kept.index in of:
+                continue
+            found = differences(readings[other], readings[place])
+            if is_copy(kept, candidate, found is not None, bool(near[place, other])):
+                of[candidate.index] = kept.index
+                break
+            if found and near[place, other]:
+                against.append(_conflict(kept, candidate, found))
+        else:
+            conflicts += against
+    return of, conflicts
+
+
+def _conflict(a: Candidate, b: Candidate, found: Difference) -> Conflict:
+    kind, of_a, of_b = found
+    if a.index < b.index:
+        return Conflict((a.index, b.index), kind, (of_a, of_b))
+    return Conflict((b.index, a.index), kind, (of_b, of_a))
+
+
+def _groups(candidates: Iterable[Candidate], key: Callable[[Candidate], object]) -> list[list[Candidate]]:
+    """Gather those with the same key, not None, in order of rank; groups of one are left out."""
+    groups: dict[object, list[Candidate]] = {}
+    for candidate in by_rank(candidates):
+        if (name := key(candidate)) is not None:
+            groups.setdefault(name, []).append(candidate)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _span(candidate: Candidate) -> Span | None:
+    """Say where a chunk stands in its source; None where that is not known."""
+    chunk = candidate.chunk
+    if chunk.source_id is None or chunk.start_char is None:
+        return None
+    end = chunk.start_char + len(chunk.text) if chunk.end_char is None else chunk.end_char
+    return (chunk.start_char, end) if end > chunk.start_char else None
+
+
+def _overlap(a: Span, b: Span) -> float:
+    """Return the overlap as a share of the shorter span."""
+    return (min(a[1], b[1]) - max(a[0], b[0])) / min(a[1] - a[0], b[1] - b[0])
+
+
+def _without(
+    candidates: Sequence[Candidate], of: Mapping[int, int], reason: By, conflicts: Sequence[Conflict], note: str
+) -> StageResult:
+    """Drop the copies, and give what they know to those that stand for them."""
+    joined: dict[int, list[str]] = {}
+    for copy in candidates:
+        if copy.index in of:
+            joined.setdefault(of[copy.index], []).extend(copy.query_ids)
+    against: dict[int, list[Conflict]] = {}
+    for conflict in conflicts:
+        for index in conflict.indices:
+            against.setdefault(index, []).append(conflict)
+    kept = [_with(c, joined.get(c.index), against.get(c.index)) for c in candidates if c.index not in of]
+    return StageResult(kept, dict.fromkeys(of, reason), of=of, note=note)
+
+
+def _with(candidate: Candidate, names: Sequence[str] | None, conflicts: Sequence[Conflict] | None) -> Candidate:
+    if not names and not conflicts:
+        return candidate
+    return replace(
+        candidate,
+        query_ids=tuple(dict.fromkeys([*candidate.query_ids, *(names or ())])),
+        conflicts=tuple(dict.fromkeys([*candidate.conflicts, *(conflicts or ())])),
+    )
+
+
+def _lacking(number: int, candidates: Sequence[Candidate], what: str) -> str:
+    return f"{number} of {len(candidates)} without {what}" if number else ""

@@ -1,0 +1,67 @@
+"""What a single dial may hold, checked where it is set; each message says what to do."""
+
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, SecretStr
+
+from pruner.candidates import Grade
+
+__all__ = ["PREFIXES", "Cap", "Count", "Share", "http_url", "known_prefix", "level", "no_bool", "sendable"]
+
+PREFIXES = ("openai", "anthropic", "litellm", "local", "scripted")
+
+
+def no_bool(value: Any) -> Any:
+    """Refuse True and False, which would pass for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not a bool")
+    return value
+
+
+def level(value: Any) -> Any:
+    """Take a level by name in any case, as people write it in an environment variable."""
+    if not isinstance(value, str):
+        return no_bool(value)
+    name = value.strip().upper()
+    if name in Grade.__members__:
+        return Grade[name]
+    try:
+        return float(name)
+    except ValueError:
+        raise ValueError(f"{value!r} is neither 1..5 nor one of {', '.join(Grade.__members__)}") from None
+
+
+def known_prefix(value: Any) -> Any:
+    """Check the form `prefix:name` of a model."""
+    if isinstance(value, str):
+        prefix, colon, name = value.partition(":")
+        if prefix not in PREFIXES or not colon or not name or not value.isprintable():
+            raise ValueError(f"must be 'prefix:name' with one of the prefixes {', '.join(PREFIXES)}; got {value!r}")
+    return value
+
+
+def sendable(value: SecretStr) -> SecretStr:
+    """Check that a key can stand in a header."""
+    if not (value.get_secret_value().isascii() and value.get_secret_value().isprintable()):
+        raise ValueError("holds characters that no header takes; was it copied whole and clean?")
+    return value
+
+
+def http_url(value: str) -> str:
+    """Check the address of a server; it may hold no password."""
+    try:
+        parts = urlsplit(value)
+        _ = parts.port, (parts.hostname or "").encode("idna")
+    except ValueError:
+        raise ValueError("is no URL") from None
+    if not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must begin with http:// or https:// and name a host")
+    if "@" in parts.netloc:
+        raise ValueError("holds a user or password, which logs would show; give the key as api_key")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(no_bool), Field(ge=0)]
+Cap = Annotated[int, BeforeValidator(no_bool), Field(ge=1)]
+Share = Annotated[float, BeforeValidator(no_bool), Field(gt=0, le=1)]

@@ -1,0 +1,201 @@
+"""From the chunk that was found to the passage it stands in: parent expansion, and merging the children of a parent."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Literal, TypeAlias
+
+from pruner.candidates import By, Candidate, Chunk, Span, by_rank
+from pruner.errors import ConfigError
+from pruner.passages import Block, Splitter, blocks, join, merge_spans, units_of
+from pruner.stages import StageResult
+
+__all__ = ["ExpandParents", "Expansion", "MergeChildren"]
+
+Expansion: TypeAlias = Literal["heading", "paragraph", "sentences", "table", "section"]
+
+# In so many characters a sentence is sought first.
+_ROOM = 300
+_RULE = re.compile(r"[\s|:+=-]+")
+_HTML_HEADER = re.compile(r".*?</thead>|.*?</tr>", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandParents:
+    """Show more of the parent than the chunk itself, its heading path above; the chunk stays as it is.
+
+    A chunk whose parent is not at hand, is empty or does not hold its text gets its headings only (`section` takes the
+    caller's word that it is the parent).
+
+    Attributes:
+        how: `heading`: the heading path alone. `paragraph`: the paragraphs that the chunk touches. `sentences`: so many
+            sentences more on both sides, but no table or code. `table`: whole rows, and the table's header above them.
+            `section`: all of the parent.
+        parents: parent_id → parent, whose text holds the child's.
+        sentences: how many, for `sentences`.
+        split: where sentences end; needed by `sentences`.
+
+    Raises:
+        ConfigError: `sentences` without a splitter.
+    """
+
+    how: Expansion
+    parents: Mapping[str | int, Chunk]
+    sentences: int = 1
+    split: Splitter | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the splitter is there."""
+        if self.how == "sentences" and self.split is None:
+            raise ConfigError("expanding by sentences needs a splitter: pass load_splitter()")
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Replace the texts."""
+        grown = [_shown(self._grow(c), c.chunk.heading_path) for c in candidates]
+        alone = sum(c.parent is None for c in grown)
+        note = f"{alone} of {len(grown)} without more of a parent" if alone and self.how != "heading" else ""
+        return StageResult(grown, note=note)
+
+    def _grow(self, candidate: Candidate) -> Candidate:
+        name = candidate.chunk.parent_id
+        parent = None if name is None else self.parents.get(name)
+        if parent is None or self.how == "heading" or not parent.text.strip():
+            return candidate
+        here = _locate(candidate.chunk, parent)
+        spans = [(0, len(parent.text))] if self.how == "section" else self._window(parent.text, here) if here else []
+        if not spans:
+            return candidate
+        start = parent.start_char or 0
+        return replace(candidate, parent=parent, spans=tuple((start + s, start + e) for s, e in merge_spans(spans)))
+
+    def _window(self, text: str, here: Span) -> list[Span]:
+        found = blocks(text)
+        touched = [n for n, block in enumerate(found) if _touch(block, here)]
+        if not touched:
+            return []
+        if self.how == "table":
+            return _with_header(text, [found[n] for n in touched], here)
+        if self.how == "sentences":
+            near = found[max(touched[0] - self.sentences, 0) : touched[-1] + self.sentences + 1]
+            return [self._sentences_around(text, near, here)]
+        return [(min(here[0], found[touched[0]].start), max(here[1], found[touched[-1]].end))]
+
+    def _sentences_around(self, text: str, near: Sequence[Block], here: Span) -> Span:
+        around = [unit for block in near for unit in self._units_near(text, block, here)]
+        touched = [n for n, unit in enumerate(around) if _touch(unit, here)]
+        before, after = around[: touched[0]][::-1], around[touched[-1] + 1 :]
+        start = min(here[0], around[touched[0]].start, *(u.start for u in self._prose(before)))
+        end = max(here[1], around[touched[-1]].end, *(u.end for u in self._prose(after)))
+        return start, end
+
+    def _units_near(self, text: str, block: Block, here: Span) -> list[Block]:
+        """Cut a block into units around a place: no more of a long one than is needed, as splitting takes long."""
+        assert self.split is not None  # __post_init__
+        if block.kind != "prose" or (here[0] <= block.start and block.end <= here[1]):
+            return [block]
+        wanted = max(self.sentences, 1)
+        start = max(block.start, min(here[0], block.end) - wanted * _ROOM)
+        end = min(block.end, max(here[1], block.start) + wanted * _ROOM)
+        found = units_of(text, replace(block, start=start, end=end), self.split)
+        whole = found[start > block.start : len(found) - (end < block.end)]
+        before, after = (sum(unit.end <= here[0] for unit in whole), sum(unit.start >= here[1] for unit in whole))
+        if (start > block.start and before < wanted) or (end < block.end and after < wanted):
+            return units_of(text, block, self.split)
+        return whole
+
+    def _prose(self, outward: Sequence[Block]) -> list[Block]:
+        taken = outward[: self.sentences]
+        stop = next((n for n, unit in enumerate(taken) if unit.kind != "prose"), len(taken))
+        return list(taken[:stop])
+
+
+def _locate(child: Chunk, parent: Chunk) -> Span | None:
+    """Find a child in its parent's text: where its offset says, if it is there, else where its text first occurs."""
+    start = (child.start_char or 0) - (parent.start_char or 0)
+    if child.start_char is None or start < 0 or not parent.text.startswith(child.text, start):
+        start = parent.text.find(child.text)
+    return (start, start + len(child.text)) if start >= 0 and child.text.strip() else None
+
+
+def _touch(block: Block, here: Span) -> bool:
+    return block.start < here[1] and here[0] < block.end
+
+
+def _with_header(text: str, touched: Sequence[Block], here: Span) -> list[Span]:
+    """Return the chunk with whole rows, and the header of the table that it begins in; nothing if it has no table."""
+    tables = [block for block in touched if block.kind == "table"]
+    if not tables:
+        return []
+    start, end = here
+    header: list[Span] = []
+    if tables[0].start < start:
+        start = text.rfind("\n", tables[0].start, start) + 1 or tables[0].start
+        header = [(tables[0].start, _header_end(text, tables[0]))]
+    if tables[-1].end > end:
+        line_end = text.find("\n", end, tables[-1].end)
+        end = tables[-1].end if line_end < 0 else line_end
+    return [*header, (start, end)]
+
+
+def _header_end(text: str, table: Block) -> int:
+    """Find the end of a table's header: of the line of dashes below it, or of the first row."""
+    if found := _HTML_HEADER.match(text[table.start : table.end]):
+        return table.start + found.end()
+    first, _, rest = text[table.start : table.end].partition("\n")
+    second = rest.partition("\n")[0]
+    return table.start + len(first) + (1 + len(second) if _RULE.fullmatch(second) else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeChildren:
+    """Make one block of the children of one parent: the best ranked one shows what all of them showed.
+
+    Only children that were expanded from their parent merge: the others' places in it are not known.
+    """
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Keep the best ranked child of each parent, in the order given."""
+        families: dict[object, list[Candidate]] = {}
+        for candidate in by_rank(candidates):
+            families.setdefault(_family(candidate), []).append(candidate)
+        merged = {children[0].index: _merge(children) for children in families.values()}
+        of = {c.index: children[0].index for children in families.values() for c in children[1:]}
+        return StageResult(
+            [merged[c.index] for c in candidates if c.index in merged], dict.fromkeys(of, By.MERGED), of=of
+        )
+
+
+def _family(candidate: Candidate) -> object:
+    chunk = candidate.chunk
+    return candidate.index if candidate.parent is None else (chunk.source_id, chunk.revision_id, chunk.parent_id)
+
+
+def _merge(children: Sequence[Candidate]) -> Candidate:
+    first, *others = children
+    if not others:
+        return first
+    orders = [c.order for c in children if c.order is not None]
+    relevances = [c.relevance for c in children if c.relevance is not None]
+    merged = replace(
+        first,
+        query_ids=tuple(dict.fromkeys(name for c in children for name in c.query_ids)),
+        merged=tuple(sorted({*first.merged, *(index for c in others for index in (c.index, *c.merged))})),
+        spans=merge_spans([span for c in children for span in c.spans]),
+        order=min(orders, default=None),
+        relevance=max(relevances, default=None),
+    )
+    return _shown(merged, _common([c.chunk.heading_path for c in children if c.chunk.heading_path]))
+
+
+def _common(paths: Sequence[Sequence[str]]) -> list[str]:
+    levels = takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))
+    return [level[0] for level in levels]
+
+
+def _shown(candidate: Candidate, headings: Sequence[str]) -> Candidate:
+    """Write the text anew: headings, then the spans of the source."""
+    source, start = candidate.source.text, candidate.start
+    spans = [(s - start, e - start) for s, e in candidate.spans] or [(0, len(source))]
+    above = " / ".join(headings)  # ">" would have to be escaped in a block.
+    return replace(candidate, text=f"{above}\n\n{join(source, spans)}" if above else join(source, spans))

@@ -1,0 +1,135 @@
+"""How alike candidates are: shared shingles, weighted shared terms, embeddings. All in numpy, exact and repeatable."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.candidates import Candidate
+from pruner.terms import terms
+
+__all__ = ["Matrix", "embedding_cosines", "jaccards", "tfidf_cosines"]
+
+Matrix = NDArray[np.float32]
+_Ids = NDArray[np.int64]
+
+# A term of more texts than this is counted by a dense product, the others pair by pair.
+_RARE = 16
+_BLOCK = 2048
+_SHINGLE = 3
+_MOST_WORDS = 1 << 20  # Three ids of this size fit into 63 bits.
+
+
+def jaccards(texts: Sequence[Sequence[int]]) -> Matrix:
+    """Compare texts by their shingles of three words: shared ones over all of both.
+
+    Args:
+        texts: the words of each, as numbers below 2^20; a text with fewer than three words is a single shingle, one
+            without any is like no other.
+
+    Returns:
+        Shape (n, n), symmetric, in [0, 1].
+    """
+    n = len(texts)
+    found = [_shingles(np.array(text, np.int64)) for text in texts]
+    rows = np.repeat(np.arange(n), [len(shingles) for shingles in found])
+    values = np.concatenate([np.empty(0, np.int64), *found])
+    rows, columns = _distinct(rows, values)
+    shared = _products(rows, columns, np.ones(len(rows), np.float32), n)
+    sizes = np.bincount(rows, minlength=n).astype(np.float32)
+    either = sizes[:, None] + sizes[None, :] - shared
+    return np.asarray(np.divide(shared, either, out=np.zeros_like(shared), where=either > 0), np.float32)
+
+
+def _distinct(rows: _Ids, values: _Ids) -> tuple[_Ids, _Ids]:
+    """Number the values, and give each pair of a row and a value once, sorted by value and then by row."""
+    in_order = np.argsort(values, kind="stable")
+    rows, values = rows[in_order], values[in_order]
+    columns, once = np.zeros(len(rows), np.int64), np.ones(len(rows), np.bool_)
+    another = values[1:] != values[:-1]
+    columns[1:] = np.cumsum(another)
+    once[1:] = another | (rows[1:] != rows[:-1])
+    return rows[once], columns[once]
+
+
+def _shingles(words: _Ids) -> _Ids:
+    if 0 < len(words) < _SHINGLE:
+        words = np.concatenate([words, np.full(_SHINGLE - len(words), _MOST_WORDS - 1)])
+    return (words[:-2] * _MOST_WORDS + words[1:-1]) * _MOST_WORDS + words[2:]
+
+
+class _Numbers(dict[str, int]):
+    """Gives each word a number, in the order they are met, so that every run adds in the same order."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
+
+
+def tfidf_cosines(texts: Sequence[str]) -> Matrix:
+    """Compare texts by their terms, each weighed by count x (log((1 + N) / (1 + n)) + 1), n of N texts holding it.
+
+    Returns:
+        Shape (n, n), symmetric, in [0, 1]; 0 for a text without terms.
+    """
+    numbers = _Numbers()
+    found = [np.unique([numbers[term] for term in terms(text)], return_counts=True) for text in texts]
+    rows = np.repeat(np.arange(len(texts)), [len(words) for words, _ in found])
+    columns = np.concatenate([np.empty(0, np.int64), *(words for words, _ in found)]).astype(np.int64)
+    counts = np.concatenate([np.empty(0, np.float32), *(counted for _, counted in found)]).astype(np.float32)
+    holding = np.bincount(columns, minlength=len(numbers))
+    weights = counts * (np.log((1 + len(texts)) / (1 + holding[columns])) + 1).astype(np.float32)
+    lengths = np.sqrt(np.bincount(rows, weights**2, minlength=len(texts)))
+    weights = (weights / np.maximum(lengths[rows], 1e-9)).astype(np.float32)
+    in_order = np.argsort(columns, kind="stable")
+    return np.clip(_products(rows[in_order], columns[in_order], weights[in_order], len(texts)), 0, 1)
+
+
+def embedding_cosines(candidates: Sequence[Candidate]) -> Matrix | None:
+    """Compare candidates by the cosine of their embeddings.
+
+    Returns:
+        Shape (n, n), symmetric, in [-1, 1]; None when one has no embedding, or not one of the same length, finite and
+        not all zero.
+    """
+    given = [c.chunk.embedding for c in candidates]
+    if not given or any(vector is None or len(vector) != len(given[0]) for vector in given):
+        return None
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # What is too large becomes infinite, and is refused.
+            vectors = np.asarray(given, dtype=np.float32)
+            lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    except (TypeError, ValueError):
+        return None
+    if vectors.ndim != 2 or not np.isfinite(lengths).all() or not lengths.all():
+        return None
+    vectors = vectors / lengths
+    return np.asarray(vectors @ vectors.T, np.float32)
+
+
+def _products(rows: _Ids, columns: _Ids, weights: Matrix, n: int) -> Matrix:
+    """Multiply a sparse matrix with n rows by its own transpose; each place is given once, sorted by column and row."""
+    holding = np.bincount(columns)
+    common = np.repeat(holding > _RARE, holding)
+    total = _pair_by_pair(rows[~common], columns[~common], weights[~common], n)
+    total = total + total.T
+    ids = np.repeat(np.cumsum(holding > _RARE) - 1, holding)
+    for start in range(0, int((holding > _RARE).sum()), _BLOCK):
+        here = common & (ids >= start) & (ids < start + _BLOCK)
+        dense = np.zeros((n, _BLOCK), np.float32)
+        dense[rows[here], ids[here] - start] = weights[here]
+        total += dense @ dense.T
+    np.fill_diagonal(total, np.bincount(rows, weights**2, minlength=n))
+    return np.asarray(total, np.float32)
+
+
+def _pair_by_pair(rows: _Ids, columns: _Ids, weights: Matrix, n: int) -> NDArray[np.float64]:
+    """Add up the products of rows that share a column, above the diagonal; columns are sorted, rows within them too."""
+    total = np.zeros(n * n)
+    for apart in range(1, _RARE):
+        shared = columns[apart:] == columns[:-apart]
+        if not shared.any():
+            break
+        pairs = rows[:-apart][shared] * n + rows[apart:][shared]
+        total += np.bincount(pairs, weights[:-apart][shared] * weights[apart:][shared], minlength=n * n)
+    return total.reshape(n, n)

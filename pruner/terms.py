@@ -1,0 +1,29 @@
+"""The terms of a text, in any language, for measures of shared words."""
+
+import re
+from itertools import pairwise
+
+__all__ = ["terms"]
+
+# Scripts that do not put spaces between words, and Korean, which writes particles onto them.
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
+    r"\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+)
+_WORD = re.compile(r"[^\W_]+")
+_TERM = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_RUN = re.compile(rf"[{_UNSPACED}]")
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a text in one case; of scripts without spaces, and of Korean, each pair of characters."""
+    folded = text.casefold()
+    if folded.isascii() or not _RUN.search(folded):
+        return _WORD.findall(folded)
+    found: list[str] = []
+    for word in _TERM.findall(folded):
+        if len(word) > 1 and _RUN.match(word):
+            found += map("".join, pairwise(word))
+        else:
+            found.append(word)
+    return found

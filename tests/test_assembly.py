@@ -1,0 +1,267 @@
+"""The whole selection, on every path: what holds whatever the dials are."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pruner import BackendError, Chunk, Pruner, PrunerConfig, Reason, RequestError, Trace, render_evidence
+from pruner.backends.scripted import Answer, ScriptedBackend
+from pruner.schema import GradingRequest
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "xyzzy"
+
+
+class Words:
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+
+def pairs(*grades: int) -> str:
+    return json.dumps({"grades": [[label, grade] for label, grade in enumerate(grades, 1)]})
+
+
+def pruner(*answers: Answer, **dials: Any) -> Pruner:
+    return Pruner(PrunerConfig(**dials), backend=ScriptedBackend(answers), counter=Words())
+
+
+def graded(request: GradingRequest) -> str:
+    """Grade by place, so that whatever is left of a list gets some of each."""
+    return pairs(*[1 + (3 * label) % 5 for label in range(request.n)])
+
+
+words = st.lists(st.sampled_from(["the", "backup", "is", "not", "kept", "14", "30", "days", "plan"]), max_size=9).map(
+    " ".join
+)
+names = st.sampled_from(["a", "b", "c"])
+chunks_strategy = st.lists(
+    st.fixed_dictionaries(
+        {"text": words},
+        optional={
+            "id": st.integers(0, 4),
+            "score": st.floats(0, 1),
+            "source_id": names,
+            "parent_id": names,
+            "revision_id": st.sampled_from(["1", "2"]),
+            "status": st.sampled_from(["active", "superseded"]),
+            "authority": st.just("official"),
+            "date": st.sampled_from(["2024-01-01", "2025-01-01"]),
+            "query_ids": st.lists(names, max_size=2),
+            "start_char": st.integers(0, 20),
+            "acl": st.lists(st.sampled_from(["me", "you"]), max_size=2),
+            "embedding": st.lists(st.floats(-1, 1, width=16), min_size=2, max_size=2),
+            "heading_path": st.lists(st.sampled_from(["Terms", "Plans"]), max_size=2),
+        },
+    ),
+    max_size=9,
+)
+dials_strategy = st.fixed_dictionaries(
+    {},
+    optional={
+        "threshold": st.floats(1, 5),
+        "keep_top_k": st.integers(0, 2),
+        "revision_policy": st.just("active"),
+        "dedup": st.sampled_from(["ids", "spans", "texts"]),
+        "dedup_across_sources": st.booleans(),
+        "mmr_lambda": st.sampled_from([0.0, 0.5, 1.0]),
+        "max_chunks": st.integers(2, 5),
+        "max_per_parent": st.integers(1, 2),
+        "max_per_source": st.integers(1, 2),
+        "source_policy": st.just("authoritative"),
+        "expand": st.sampled_from(["heading", "paragraph", "section"]),
+        "token_budget": st.integers(1, 80),
+        "token_cap": st.integers(1, 40),
+        "budget_pick": st.just("density"),
+        "min_score": st.floats(0, 1),
+        "fallback_top_n": st.integers(2, 5),
+        "evidence_order": st.sampled_from(["relevance", "edges", "query", "source", "time"]),
+    },
+)
+PARENTS = {"a": "The backup is kept 14 days.\n\nNot on the plan.", "b": Chunk(text="x", acl=("you",)), "c": None}
+
+
+def run(chunks: list[dict[str, Any]], dials: dict[str, Any], answer: Any) -> Any:
+    one = Pruner(PrunerConfig(**dials), backend=ScriptedBackend(answer), counter=Words())
+    return one.prune_sync(
+        "q", chunks, principals=["me"], required_query_ids=["a", "b"], fetch_parent=lambda name: PARENTS[str(name)]
+    )
+
+
+@settings(max_examples=150)
+@given(chunks_strategy, dials_strategy, st.sampled_from([graded, [BackendError(Reason.AUTH)]]))
+def test_whatever_the_dials_the_promises_hold(chunks: list[dict[str, Any]], dials: dict[str, Any], answer: Any) -> None:
+    before = json.dumps(chunks)
+    result = run(chunks, dials, answer)
+    kept = [c.index for c in result.evidence]
+    # The output is of the input, as it was given.
+    assert len(set(kept)) == len(kept)
+    assert all(chunk is chunks[index] for chunk, index in zip(result.chunks, kept, strict=True))
+    assert json.dumps(chunks) == before
+    if "evidence_order" not in dials:
+        assert kept == sorted(kept)
+    # Each of the input is in one place of the trace, and the trace survives JSON.
+    trace = result.trace
+    places = [entry.index for entry in (*trace.selected, *trace.rejected)]
+    assert sorted(places) == list(range(len(chunks)))
+    assert Trace.model_validate_json(trace.model_dump_json()) == trace
+    assert [d.index for d in result.decisions if d.kept] == sorted(kept)
+    # Budgets and caps hold.
+    if budget := dials.get("token_budget"):
+        assert Words().count(render_evidence(result)) <= trace.used_tokens <= budget
+    assert sum(map(Words().count, result.texts)) <= dials.get("token_cap", 10**9)
+    assert len(kept) <= dials.get("max_chunks", 10**9)
+    # Who may not see it does not.
+    assert all("me" in chunks[i]["acl"] for i in kept if "acl" in chunks[i])
+    assert result.uncovered_query_ids == tuple(
+        name for name in ("a", "b") if not any(name in c.query_ids for c in result.evidence)
+    )
+
+
+@given(chunks_strategy, dials_strategy)
+def test_an_order_only_permutes(chunks: list[dict[str, Any]], dials: dict[str, Any]) -> None:
+    plain = {name: value for name, value in dials.items() if name != "evidence_order"}
+    one = pruner(**plain)
+    as_ranked = one.assemble("q", chunks, principals=["me"])
+    for order in ("relevance", "edges", "query", "source", "time"):
+        other = one.assemble("q", chunks, principals=["me"], evidence_order=order)
+        assert sorted(c.index for c in other.evidence) == [c.index for c in as_ranked.evidence]
+
+
+@given(chunks_strategy, dials_strategy)
+def test_a_fallback_is_the_assembly_of_the_ungraded_list(chunks: list[dict[str, Any]], dials: dict[str, Any]) -> None:
+    failed = run(chunks, {**dials, "expand": "off"}, [BackendError(Reason.AUTH)])
+    if failed.status == "skipped":
+        return
+    alone = pruner(**{**dials, "expand": "off"}).assemble("q", chunks, principals=["me"], required_query_ids=["a", "b"])
+    assert [c.index for c in alone.evidence] == [c.index for c in failed.evidence]
+    assert alone.trace.stages == failed.trace.stages
+
+
+HIDDEN = [
+    {"text": "open one", "id": 0},
+    {"text": f"{SECRET} text", "title": f"{SECRET} title", "heading_path": [SECRET], "id": 1, "acl": ["boss"]},
+    {"text": "open two", "id": 2, "parent_id": "p"},
+    {"text": f"{SECRET} open two", "id": 3, "acl": []},
+    {"text": "open three", "id": 4, "acl": ["me"]},
+]
+
+
+@pytest.mark.parametrize("answer", [pairs(5, 1, 5), BackendError(Reason.AUTH), "nonsense"])
+async def test_what_the_caller_may_not_see_occurs_nowhere(answer: Answer, caplog: pytest.LogCaptureFixture) -> None:
+    backend = ScriptedBackend([answer])
+    config = PrunerConfig(dedup="texts", expand="section", mmr_lambda=0.5, token_budget=500, keep_top_k=1)
+    with caplog.at_level(logging.DEBUG):
+        result = await Pruner(config, backend=backend).prune(
+            "q",
+            HIDDEN,
+            principals=["me"],
+            fetch_parent=lambda name: Chunk(text=f"{SECRET} open two", acl=("boss",)),
+        )
+    shown = [repr(result), str(result.texts), str(result.evidence), str(result.trace), render_evidence(result)]
+    shown += [str(result.conflicts), str(result.decisions), str(backend.requests), caplog.text, str(vars(result))]
+    assert not [text for text in shown if SECRET in text]
+    assert [d.by for d in result.decisions if d.index in (1, 3)] == ["access", "access"]
+    assert result.tokens[1] == 0
+
+
+async def test_a_list_with_an_acl_is_seen_by_no_one_who_is_not_named() -> None:
+    result = await pruner(keep_top_k=0).prune("q", [{"text": "t", "acl": ["boss"]}])
+    assert (result.chunks, result.status) == ([], "skipped")
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("principals", "me"), ("principals", [1]), ("required_query_ids", "q1"), ("principals", None)],
+)
+async def test_names_must_come_as_a_list(argument: str, value: Any) -> None:
+    with pytest.raises(RequestError, match=f"{argument} must be a list of str"):
+        await pruner().prune("q", ["a"], **{argument: value})
+
+
+async def test_keep_top_k_is_counted_after_access_and_copies() -> None:
+    chunks = [{"text": "a", "acl": []}, {"text": "b", "id": 1}, {"text": "b", "id": 1}, "c", "d", "e"]
+    result = await pruner(pairs(1, 1, 1, 1), dedup="ids", keep_top_k=2).prune("q", chunks)
+    assert [c.index for c in result.evidence] == [1, 3]
+    assert [d.by for d in result.decisions] == [
+        *("access", "keep_top_k", "duplicate_id", "keep_top_k", "below_threshold", "below_threshold")
+    ]
+    assert result.decisions[2].of == 1
+
+
+async def test_a_required_sub_query_is_covered_from_below_the_threshold() -> None:
+    chunks = [{"text": t, "query_ids": q} for t, q in zip("abcd", ([], [], ["q1"], ["q2"]), strict=True)]
+    result = await pruner(pairs(5, 1, 2, 1), keep_top_k=1).prune("q", chunks, required_query_ids=["q1", "q3"])
+    assert [(c.index, c.by) for c in result.evidence] == [(0, "grade"), (2, "coverage")]
+    assert result.uncovered_query_ids == ("q3",)
+
+
+async def test_a_sub_query_whose_chunk_the_budget_took_is_uncovered() -> None:
+    chunks = [{"text": "a"}, {"text": "b " * 500, "query_ids": ["q1"]}, {"text": "c"}]
+    result = await pruner(pairs(5, 5, 5), keep_top_k=1, token_budget=50).prune("q", chunks, required_query_ids=["q1"])
+    assert [c.index for c in result.evidence] == [0, 2]
+    assert result.uncovered_query_ids == ("q1",)
+    assert [r.tokens is not None and r.tokens > 500 for r in result.trace.rejected] == [True]
+
+
+LONG = "The backups of a workspace are kept in the region of the customer and can be restored at will "
+
+
+async def test_a_conflict_is_named_while_one_of_the_two_is_kept() -> None:
+    chunks = [LONG + "for 14 days.", LONG + "for 30 days.", "c", "d"]
+    both = await pruner(pairs(5, 4, 1, 1), dedup="texts", keep_top_k=0).prune("q", chunks)
+    assert [c.indices for c in both.conflicts] == [(0, 1)]
+    assert both.conflicts[0].tokens == (("14",), ("30",))
+    assert [c.indices for c in both.trace.conflicts] == [(0, 1)]
+    neither = await pruner(pairs(1, 1, 5, 1), dedup="texts", keep_top_k=0).prune("q", chunks)
+    assert neither.conflicts == ()
+
+
+async def test_children_of_one_parent_become_one_block() -> None:
+    parent = "First paragraph.\n\nSecond paragraph.\n\nThird paragraph."
+    chunks = [{"text": f"{n} paragraph.", "parent_id": "p"} for n in ("First", "Third")] + ["other", "more"]
+    result = await pruner(pairs(5, 5, 1, 1), expand="paragraph", keep_top_k=0).prune(
+        "q", chunks, fetch_parent=lambda _: parent
+    )
+    assert result.chunks == [chunks[0]]
+    assert "First" in result.texts[0]
+    assert "Third" in result.texts[0]
+    assert (result.decisions[1].by, result.decisions[1].of) == ("merged", 0)
+
+
+async def test_parents_are_fetched_for_what_was_selected_only() -> None:
+    asked: list[Any] = []
+    chunks = [{"text": t, "parent_id": t} for t in "abcd"]
+    await pruner(pairs(5, 1, 1, 1), expand="section", keep_top_k=1).prune(
+        "q", chunks, fetch_parent=lambda name: asked.append(name)
+    )
+    assert asked == ["a"]
+
+
+async def test_without_a_new_dial_no_stage_runs_but_the_threshold() -> None:
+    result = await pruner(pairs(5, 1, 1, 1)).prune("q", ["a", "a", "b", "c"])
+    assert [stage.stage for stage in result.trace.stages] == ["Threshold"]
+
+
+async def test_the_trace_names_the_policy_and_equal_rules_have_equal_hashes() -> None:
+    one = pruner(policy="support", mmr_lambda=0.5, token_budget=100)
+    traces = [
+        one.assemble("q", ["a", "b"]).trace,
+        one.assemble("q", ["a", "b"], policy="sales").trace,
+        one.assemble("q", ["a", "b"], mmr_lambda=0.6).trace,
+    ]
+    assert [t.policy for t in traces] == ["support", "sales", "support"]
+    assert traces[0].policy_sha256 == traces[1].policy_sha256 != traces[2].policy_sha256
+    assert (traces[0].mmr_lambda, traces[0].budget) == (0.5, 100)
+
+
+async def test_the_trace_keeps_the_three_scores_apart() -> None:
+    chunks = [{"text": "a", "score": 7.5, "id": "x"}, {"text": "b", "score": -2.0, "id": "y"}, "c", "d"]
+    result = await pruner(pairs(3, 5, 1, 1), mmr_lambda=0.5, keep_top_k=0).prune("q", chunks)
+    rows = [(s.chunk_id, s.reranker_score, s.grade, s.mmr_score, s.selection_order) for s in result.trace.selected]
+    assert rows == [("x", 7.5, 3, 0.25, 1), ("y", -2.0, 5, 0.5, 0)]
+    assert [s.evidence_id for s in result.trace.selected] == ["E1", "E2"]

@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pruner.conflicts import Reader, differences, plain
+
+CONTRADICTIONS = [
+    ("Backups are kept for 14 days.", "Backups are kept for 30 days.", "number", ("14",), ("30",)),
+    ("It takes two days.", "It takes three days.", "number", ("two",), ("three",)),
+    ("It may fall to -5.", "It may fall to 5.", "number", ("-5",), ("5",)),
+    ("if x < 5", "if x > 5", "number", ("<",), (">",)),
+    ("Files up to 10 MB.", "Files up to 10 GB.", "unit", ("mb",), ("gb",)),
+    ("At most $10.", "At most €10.", "unit", ("$",), ("€",)),
+    ("A 30-day trial.", "A 30-month trial.", "unit", ("day",), ("month",)),
+    ("In force since 2024-05-03.", "In force since 2024-06-03.", "date", ("2024-05-03",), ("2024-06-03",)),
+    ("From May 3 on.", "From June 3 on.", "date", ("may",), ("june",)),
+    ("Data is deleted.", "Data is not deleted.", "negation", (), ("not",)),
+    ("You can export.", "You can't export.", "negation", (), ("not",)),
+    ("You can export.", "You cannot export.", "negation", (), ("not",)),
+    ("Data may be shared.", "Data may never be shared.", "negation", (), ("never",)),
+    ("Die Daten werden gelöscht.", "Die Daten werden nicht gelöscht.", "negation", (), ("nicht",)),
+    ("Das ist ein Mangel.", "Das ist kein Mangel.", "negation", (), ("nicht",)),
+    ("备份保留14天。", "备份保留30天。", "number", ("14天",), ("30天",)),
+    ("备份保留三天。", "备份保留五天。", "number", ("三天",), ("五天",)),
+    ("用户可以导出数据。", "用户不可以导出数据。", "negation", (), ("不",)),
+    ("백업은 14일 동안 보관됩니다.", "백업은 30일 동안 보관됩니다.", "number", ("14일",), ("30일",)),
+    ("접근 권한이 있습니다.", "접근 권한이 없습니다.", "negation", (), ("없",)),
+    ("Dữ liệu được lưu 14 ngày.", "Dữ liệu được lưu 30 ngày.", "number", ("14",), ("30",)),
+    ("Dữ liệu được xóa.", "Dữ liệu không được xóa.", "negation", (), ("không",)),
+]
+
+
+def compared(a: str, b: str) -> object:
+    reader = Reader()
+    return differences(reader.read(plain(a)), reader.read(plain(b)))
+
+
+@pytest.mark.parametrize(("a", "b", "kind", "only_a", "only_b"), CONTRADICTIONS)
+def test_a_contradiction_is_named_by_its_kind_and_tokens(
+    a: str, b: str, kind: str, only_a: tuple[str, ...], only_b: tuple[str, ...]
+) -> None:
+    assert compared(a, b) == (kind, only_a, only_b)
+    assert compared(b, a) == (kind, only_b, only_a)
+
+
+@pytest.mark.parametrize(("a", "b"), [row[:2] for row in CONTRADICTIONS])
+def test_what_contradicts_has_the_same_skeleton(a: str, b: str) -> None:
+    reader = Reader()
+    assert reader.read(plain(a)).skeleton == reader.read(plain(b)).skeleton
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Backups  are kept.", "backups are KEPT"),
+        ("It does not work.", "It doesn't work."),
+        ("It doesn’t work.", "It doesn't work."),
+        ("Kosten: 1.000 Euro", "Kosten: 1000 Euro"),
+        ("It costs 1,000.50.", "It costs 1000.50."),
+        ("１４ days", "14 days"),
+    ],
+)
+def test_what_is_only_written_differently_does_not_differ(a: str, b: str) -> None:
+    assert compared(a, b) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Basic keeps 14 days, Pro 30 days.", "Basic keeps 30 days, Pro 14 days."),
+        ("A is not stored, B is stored.", "A is stored, B is not stored."),
+    ],
+)
+def test_facts_that_changed_places_differ(a: str, b: str) -> None:
+    assert compared(a, b) is not None
+
+
+@given(st.text())
+def test_any_text_says_the_same_as_itself(text: str) -> None:
+    assert compared(text, text) is None
+
+
+@given(st.text(), st.text())
+def test_whether_two_texts_differ_does_not_depend_on_their_order(a: str, b: str) -> None:
+    assert (compared(a, b) is None) == (compared(b, a) is None)

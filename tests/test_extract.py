@@ -1,0 +1,133 @@
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pruner.candidates import Candidate, Chunk
+from pruner.extract import Extract
+from pruner.parents import ExpandParents
+from pruner.passages import load_splitter, units
+from tests.packed import candidate, texts
+
+SPLIT = load_splitter()
+QUERY = "How long are Basic backups kept?"
+TABLE = "| plan | backups |\n|---|---|\n| Basic | 14 days |\n| Pro | 90 days |"
+CODE = "```sh\nbackups kept --plan basic\n\nsleep 1\n```"
+NOISE = "Rice is boiled. The choir meets. It rains on Monday. Nobody came. Tea was served."
+
+
+def extract(*texts_: str, query: str = QUERY, **fields: Any) -> list[str]:
+    # The last one makes the words of the query rare, as they are in a real list.
+    rows = [candidate(i, text, **fields) for i, text in enumerate([*texts_, NOISE])]
+    return [c.text for c in Extract(query, SPLIT)(rows).kept[:-1]]
+
+
+def test_the_sentences_that_share_terms_with_the_query_stay() -> None:
+    assert extract("The choir sings. Basic backups are kept for 14 days. Tea is hot.") == [
+        "Basic backups are kept for 14 days."
+    ]
+
+
+def test_what_was_left_out_between_two_sentences_is_marked() -> None:
+    text = "Basic backups are kept for 14 days. The choir sings. Pro backups are kept for 90 days."
+    assert extract(text) == ["Basic backups are kept for 14 days.\n[…]\nPro backups are kept for 90 days."]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "shown"),
+    [
+        ("备份保留多久？", "饭煮好了。备份保留14天。天气很好。", "备份保留14天。"),
+        (
+            "백업 보관 기간은?",
+            "날씨가 좋습니다. 백업은 14일 동안 보관됩니다. 밥을 먹습니다.",
+            "백업은 14일 동안 보관됩니다.",
+        ),
+        ("Wie lange werden Backups gespeichert?", "Es regnet. Backups werden 14 Tage gespeichert. Ende.", None),
+        ("Sao lưu được giữ bao lâu?", "Trời mưa. Sao lưu được giữ 14 ngày. Xin chào.", "Sao lưu được giữ 14 ngày."),
+    ],
+)
+def test_any_language_will_do(query: str, text: str, shown: str | None) -> None:
+    assert extract(text, query=query) == [shown or "Backups werden 14 Tage gespeichert."]
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["Except on cancelled plans.", "This isn't so on Pro.", "However, the law may ask for more.", "Unless you pay.",
+     "Das gilt nicht für Pro.", "Ausgenommen ist Pro.", "Trừ gói Pro.", "专业版除外。", "这不适用。",
+     "단, 프로는 다릅니다.",
+     "프로는 해당되지 않습니다.", "プロを除外。"],
+)  # fmt: skip
+def test_a_negation_or_exception_stays_with_the_sentence_it_belongs_to(limit: str) -> None:
+    assert extract(f"The choir sings. Basic backups are kept for 14 days. {limit} Tea is hot.") == [
+        f"Basic backups are kept for 14 days. {limit}"
+    ]
+
+
+def test_the_sentence_that_an_exception_is_about_comes_with_it() -> None:
+    text = "The choir sings. Data goes on cancelling. Except for Basic backups, which are kept. Tea is hot."
+    assert extract(text) == ["Data goes on cancelling. Except for Basic backups, which are kept."]
+
+
+@pytest.mark.parametrize("whole", [TABLE, CODE])
+def test_a_table_or_code_is_kept_whole(whole: str) -> None:
+    assert extract(f"The choir sings.\n\n{whole}\n\nTea is hot.") == [whole]
+
+
+def test_what_a_colon_announces_stays_with_it() -> None:
+    text = f"The choir sings.\n\nThis is how long:\n\n{TABLE}\n\nTea is hot."
+    assert extract(text) == [f"This is how long:\n\n{TABLE}"]
+
+
+def test_a_chunk_that_shares_nothing_with_the_query_stays_whole() -> None:
+    assert extract("Frankfurt. Two weeks.") == ["Frankfurt. Two weeks."]
+
+
+def test_a_query_of_nothing_or_of_words_that_stand_everywhere_cuts_nothing() -> None:
+    assert extract("It is one. It is two.", query="?!") == ["It is one. It is two."]
+    one = Extract("it is", SPLIT)([candidate(0, "It is one. It is two.")])
+    assert one.kept[0].text == "It is one. It is two."
+
+
+def test_the_trace_says_how_many_stay_whole() -> None:
+    rows = [candidate(0, "Basic backups are kept. Tea is hot."), candidate(1, NOISE)]
+    assert Extract(QUERY, SPLIT)(rows).note == "1 of 2 stay whole"
+
+
+def test_headings_above_the_text_stay_and_spans_count_in_the_source() -> None:
+    text = "The choir sings. Basic backups are kept for 14 days."
+    parent = Chunk(text=text, start_char=100)
+    rows = ExpandParents("section", {"s": parent})(
+        [candidate(0, "choir", parent_id="s", heading_path=("Plans",)), candidate(1, NOISE)]
+    ).kept
+    [shown, _] = Extract(QUERY, SPLIT)(rows).kept
+    assert shown.text == "Plans\n\nBasic backups are kept for 14 days."
+    assert shown.spans == ((117, 152),)
+
+
+lists = st.lists(st.tuples(texts, st.none() | st.integers(0, 99)), max_size=5).map(
+    lambda rows: [candidate(i, text, start_char=start) for i, (text, start) in enumerate(rows)]
+)
+
+
+@given(lists, st.sampled_from([QUERY, "备份 백업 nicht", "a b", ""]), st.floats(0, 1))
+def test_whatever_is_shown_is_whole_sentences_verbatim_at_their_places(
+    candidates: list[Candidate], query: str, share: float
+) -> None:
+    before = copy.deepcopy(candidates)
+    result = Extract(query, SPLIT, share)(candidates)
+    assert candidates == before
+    assert not result.dropped
+    for c in result.kept:
+        edges = units(c.chunk.text, SPLIT)
+        for start, end in c.spans:
+            assert start - c.start in {unit.start for unit in edges}
+            assert end - c.start in {unit.end for unit in edges}
+            assert c.chunk.text[start - c.start : end - c.start] in c.text
+        assert c.text.replace("[…]", "").strip() or not c.chunk.text.strip()
+
+
+@given(lists)
+def test_extracting_without_a_share_to_reach_keeps_everything(candidates: list[Candidate]) -> None:
+    assert Extract(QUERY, SPLIT, 0.0)(candidates).kept == candidates

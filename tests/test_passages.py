@@ -1,0 +1,120 @@
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pruner.errors import ConfigError
+from pruner.passages import blocks, join, load_splitter, merge_spans, sentences, units
+from tests.packed import texts
+
+SPLIT = load_splitter()
+TABLE = "| plan | days |\n|---|---|\n| Basic. | 14 |"
+CODE = "```py\na = 1.\n\nb = 2.\n```"
+
+
+def shown(text: str) -> list[str]:
+    return [text[unit.start : unit.end] for unit in units(text, SPLIT)]
+
+
+def test_prose_is_cut_into_its_sentences() -> None:
+    assert shown("Dr. Smith kept it. See p. 3!\n\nNew one.") == ["Dr. Smith kept it.", "See p. 3!", "New one."]
+
+
+@pytest.mark.parametrize(
+    "two",
+    [
+        ["备份保留14天。", "专业版除外！"],
+        ["백업은 14일 동안 보관됩니다.", "프로는 제외됩니다."],
+        ["Sao lưu được giữ 14 ngày.", "Trừ gói Pro."],
+        ["Das gilt z. B. am 3. Mai.", "Sonst nicht."],
+        ["バックアップは14日間。", "「Proは除く。」"],
+    ],
+)
+def test_sentences_of_many_languages_are_found(two: list[str]) -> None:
+    assert shown(" ".join(two)) == two
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [TABLE, CODE, "name\tdays.\nBasic\t14.", "<table>\n<tr><td>a. B.</td></tr>\n</table>", "    x = 1.\n    y = 2."],
+)
+def test_a_table_or_a_code_block_is_one_unit(whole: str) -> None:
+    assert shown(f"Before.\n\n{whole}\n\nAfter.") == ["Before.", whole, "After."]
+
+
+def test_a_table_right_below_a_line_of_prose_is_found() -> None:
+    assert shown(f"These are the plans:\n{TABLE}") == ["These are the plans:", TABLE]
+
+
+def test_code_that_is_never_closed_goes_to_the_end() -> None:
+    assert shown("Try.\n```\na.\n\nB. C.") == ["Try.", "```\na.\n\nB. C."]
+
+
+def test_list_items_are_sentences_of_their_own() -> None:
+    assert shown("We keep\n- one day\n- two days") == ["We keep", "- one day", "- two days"]
+
+
+def test_a_sentence_longer_than_what_the_splitter_sees_at_once_stays_whole() -> None:
+    long = "word " * 1000 + "end."
+    assert shown(f"First one. {long} Last one.") == ["First one.", long, "Last one."]
+
+
+@given(texts)
+def test_units_lie_in_order_apart_and_hold_all_that_is_not_blank(text: str) -> None:
+    found = units(text, SPLIT)
+    edges = [edge for unit in found for edge in (unit.start, unit.end)]
+    assert edges == sorted(edges)
+    between = zip([0, *edges[1::2]], [*edges[::2], len(text)], strict=True)
+    assert not any(text[start:end].strip() for start, end in between)
+    assert all(text[unit.start : unit.end].strip() for unit in found)
+
+
+@given(texts)
+def test_blocks_lie_in_order_and_apart(text: str) -> None:
+    edges = [edge for block in blocks(text) for edge in (block.start, block.end)]
+    assert edges == sorted(edges)
+
+
+@pytest.mark.parametrize(
+    "unit", ["天。", "“a. ", "(a. ", "a.\n", "| a |\n", "```\n", "    a\n", "- a\n", "\n\n", ". ", "1. "]
+)
+def test_no_text_takes_more_than_linear_time(unit: str) -> None:
+    started = time.process_time()
+    units(unit * (40_000 // len(unit)), SPLIT)
+    assert time.process_time() - started < 5  # quadratic takes 16 or more
+
+
+def test_pieces_join_with_a_mark_where_something_was_left_out() -> None:
+    assert join("One. Two. Three.", [(0, 4), (10, 16)]) == "One.\n[…]\nThree."
+    assert join("One. Two. Three.", [(0, 4), (5, 9)]) == "One. Two."
+
+
+def test_rows_of_a_table_join_without_a_mark() -> None:
+    text = "| a |\n|---|\n| 1 |\n| 2 |"
+    assert join(text, [(0, 11), (18, 23)]) == "| a |\n|---|\n| 2 |"
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)).map(lambda pair: (pair[0], sum(pair)))))
+def test_merged_spans_cover_the_same_places_and_lie_apart(spans: list[tuple[int, int]]) -> None:
+    merged = merge_spans(spans)
+    assert {place for s, e in merged for place in range(s, e)} == {place for s, e in spans for place in range(s, e)}
+    assert all(before[1] < after[0] for before, after in pairwise(merged))
+
+
+def test_a_blank_text_has_no_sentence() -> None:
+    assert sentences(" \n ", SPLIT) == []
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.raises(ConfigError, match=r"^splitting sentences needs: pip install 'listwise-pruner\[sentences\]'$"):
+        load_splitter()
+
+
+def test_importing_the_stages_loads_no_splitter() -> None:
+    code = "import sys, pruner, pruner.parents, pruner.extract, pruner.citations; print('sentencex' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pruner.candidates import Candidate, Chunk
+from pruner.similarity import embedding_cosines, jaccards, tfidf_cosines
+
+small_texts = st.lists(st.lists(st.integers(0, 5), max_size=8), max_size=30)
+
+
+def shingles(text: list[int]) -> set[tuple[int, ...]]:
+    if 0 < len(text) < 3:
+        return {tuple(text)}
+    return {tuple(text[i : i + 3]) for i in range(len(text) - 2)}
+
+
+@given(small_texts)
+def test_the_jaccard_of_shingles_is_that_of_the_sets(texts: list[list[int]]) -> None:
+    sets = list(map(shingles, texts))
+    wanted = [[len(a & b) / len(a | b) if a | b else 0.0 for b in sets] for a in sets]
+    assert jaccards(texts) == pytest.approx(np.array(wanted).reshape(len(texts), len(texts)), abs=1e-6)
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9).map(" ".join), min_size=1, max_size=40))
+def test_tfidf_cosines_are_those_of_the_written_out_vectors(texts: list[str]) -> None:
+    words = sorted({word for text in texts for word in text.split()})
+    counts = np.array([[text.split().count(word) for word in words] for text in texts], float).reshape(len(texts), -1)
+    vectors = counts * (np.log((1 + len(texts)) / (1 + (counts > 0).sum(0))) + 1)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    assert tfidf_cosines(texts) == pytest.approx(vectors @ vectors.T, abs=1e-5)
+
+
+def of_vectors(*vectors: object) -> list[Candidate]:
+    return [Candidate(i, Chunk(text="t", embedding=v), "t") for i, v in enumerate(vectors)]
+
+
+def test_embeddings_may_be_lists_or_arrays_of_any_kind() -> None:
+    found = embedding_cosines(of_vectors([1, 0], (0.0, 2.0), np.array([3, 3], np.float16)))
+    assert found is not None
+    assert found == pytest.approx(np.array([[1, 0, 0.7071], [0, 1, 0.7071], [0.7071, 0.7071, 1]]), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [([1.0], None), ([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [float("nan")]), ([1.0], [1e300]), ([1.0, "x"],)],
+)
+def test_embeddings_that_cannot_be_compared_are_none(vectors: tuple[object, ...]) -> None:
+    assert embedding_cosines(of_vectors(*vectors)) is None

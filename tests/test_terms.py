@@ -1,0 +1,27 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pruner.terms import terms
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("How long, on Pro_2?", ["how", "long", "on", "pro", "2"]),
+        ("Straße STRASSE", ["strasse", "strasse"]),
+        ("备份保留", ["备份", "份保", "保留"]),
+        ("백업은 14일", ["백업", "업은", "14", "일"]),
+        ("ファイル", ["ファ", "ァイ", "イル"]),
+        ("giữ 14 ngày", ["giữ", "14", "ngày"]),
+        ("好", ["好"]),
+        ("… !", []),
+    ],
+)
+def test_terms_are_words_and_pairs_of_characters_where_words_are_not_spaced(text: str, found: list[str]) -> None:
+    assert terms(text) == found
+
+
+@given(st.text(), st.text())
+def test_the_terms_of_two_lines_are_those_of_each(a: str, b: str) -> None:
+    assert terms(f"{a}\n{b}") == terms(a) + terms(b)
