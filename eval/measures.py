@@ -82,8 +82,9 @@ def auc(levels: Floats, needed: Table) -> float:
 
 
 def _ratio(part: Any, total: Any) -> Floats:
-    undefined: Floats = np.full(np.shape(total), np.nan)
-    return np.divide(part, total, out=undefined, where=total > 0)
+    shares: Floats = np.full(np.shape(total), np.nan)
+    np.divide(part, total, out=shares, where=total > 0)
+    return shares
 
 
 def _where(defined: Any, values: Any) -> Floats:
