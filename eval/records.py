@@ -130,7 +130,7 @@ def read_records(path: Path) -> Iterator[tuple[int, Record]]:
 
 def to_line(record: Record) -> str:
     """Write a record as a line of JSON; what is None or empty is left out, but for the fields that must be there."""
-    must = {"status", "reason", "grades", "expected"}
+    must = {"reply_format", "status", "reason", "grades", "expected"}
     kept = {key: value for key, value in asdict(record).items() if key in must or value not in (None, "")}
     return json.dumps(kept, ensure_ascii=False, allow_nan=False) + "\n"
 
