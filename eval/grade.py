@@ -69,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
     """
     if any(options.out.resolve() == path.resolve() for path in options.data):
         raise EvalError(f"--out {options.out} is one of the lists; give the records a file of their own")
+    if options.max_cost is not None and not options.max_cost > 0:
+        raise EvalError(f"--max-cost must be above 0, not {options.max_cost}")
     config = grading_config(**{name: value for name in _DIALS if (value := getattr(options, name)) is not None})
     given = list(read_all(options.data))
     rows = [row for path in options.data for row in _chosen((r for p, r in given if p == path), options)]
@@ -138,7 +140,7 @@ def _todo(rows: Sequence[Row], grader: Grader, records: Iterable[Record], *, ret
 def _tell(grading: Run, before: int, wanted: int) -> int:
     """Say how it went, on stderr."""
     counts = ", ".join(f"{name} {count}" for name, count in grading.counts.items()) or "nothing to do"
-    said = [f"{counts} ({before} lists were graded before; ${grading.budget.spent:.4f} in all)"]
+    said = [f"{counts} ({before} lists were graded before; {grading.paid} in all)"]
     if left := wanted - grading.written:
         why = grading.stopped or "the provider did not answer for them"
         said.append(f"{left} lists are not graded: {why}; the same command goes on with them")

@@ -15,12 +15,12 @@ from eval.graders import Grader
 from eval.recordfile import RecordFile
 from eval.records import Record
 from pruner.errors import Reason
-from pruner.schema import Status
 
 __all__ = ["Budget", "Run"]
 
-# Nothing was graded, and nothing is to be learnt about the model: such a list is left for the next run.
-_NOT_DELIVERED = {Reason.AUTH, Reason.RATE_LIMITED, Reason.PROVIDER_ERROR}
+# The model was never reached, so nothing is to be learnt about it: such a list is left for the next run.
+_NOT_REACHED = {Reason.AUTH, Reason.RATE_LIMITED, Reason.PROVIDER_ERROR, Reason.BAD_REQUEST}
+_NO_ANSWER = {*_NOT_REACHED, Reason.TIMEOUT}
 _IN_A_ROW = 5
 
 
@@ -86,7 +86,8 @@ class Run:
         self._grader, self._file, self._worst = grader, file, worst
         self.budget = budget
         self._keep_reply = keep_reply
-        self._failed_in_a_row = 0
+        self._silent_in_a_row = 0
+        self._unpriced = False
         self.stopped = ""
         self.counts: Counter[str] = Counter()
         self.written = 0
@@ -94,13 +95,18 @@ class Run:
     async def __call__(self, rows: Sequence[Row], concurrency: int) -> None:
         """Grade the rows; on Ctrl-C or SIGTERM those on their way are still waited for, as they are paid."""
         queue = iter(rows)
-        with tqdm(total=len(rows), unit="list") as bar, self._stops_on_signal():
+        with tqdm(total=len(rows), unit="list") as bar, self._stops_on_signal(bar):
             try:
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(concurrency, len(rows))):
                         group.create_task(self._work(queue, bar))
             except ExceptionGroup as faults:
                 raise faults.exceptions[0] from None
+
+    @property
+    def paid(self) -> str:
+        """What the records have cost, as far as anyone knows."""
+        return f"${self.budget.spent:.4f}" + (" and what has no known price" if self._unpriced else "")
 
     async def _work(self, queue: Iterator[Row], bar: Any) -> None:
         while not self.stopped and (row := next(queue, None)):
@@ -115,28 +121,27 @@ class Run:
                 self._take(record)
             finally:
                 await self.budget.settle(worst, cost)
-            bar.set_postfix_str(f"${self.budget.spent:.4f}", refresh=False)
+            bar.set_postfix_str(self.paid, refresh=False)
             bar.update()
 
     def _take(self, record: Record) -> None:
-        failed = record.status == Status.FALLBACK
-        self.counts[record.status] += 1
-        if record.reason:
-            self.counts[record.reason] += 1
-        self._failed_in_a_row = self._failed_in_a_row + 1 if failed else 0
-        if record.reason == Reason.AUTH or self._failed_in_a_row >= _IN_A_ROW:
-            self.stopped = f"the model does not answer ({record.reason}, {self._failed_in_a_row} in a row)"
-        if record.reason not in _NOT_DELIVERED:
+        self.counts.update(filter(None, (record.status, record.reason)))
+        self._unpriced |= record.cost is None and record.input_tokens > 0
+        self._silent_in_a_row = self._silent_in_a_row + 1 if record.reason in _NO_ANSWER else 0
+        if record.reason == Reason.AUTH or self._silent_in_a_row >= _IN_A_ROW:
+            self.stopped = f"the model does not answer ({record.reason}, {self._silent_in_a_row} in a row)"
+        if record.reason not in _NOT_REACHED:
             self.written += 1
             self._file.append(record if self._keep_reply else replace(record, reply=None))
 
     @contextmanager
-    def _stops_on_signal(self) -> Iterator[None]:
+    def _stops_on_signal(self, bar: Any) -> Iterator[None]:
         """Stop gently once; a second signal finds the usual handler again."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
             self.stopped = "interrupted"
+            bar.set_description_str("waiting for what is on its way")
             _leave(loop)
 
         with suppress(ValueError, RuntimeError, NotImplementedError):  # Only the main thread may handle signals.
