@@ -129,10 +129,10 @@ def read_records(path: Path) -> Iterator[tuple[int, Record]]:
 
 
 def to_line(record: Record) -> str:
-    """Write a record as a line of JSON; what is None or empty is left out, but for the fields that must be there."""
-    must = {"reply_format", "status", "reason", "grades", "expected"}
-    kept = {key: value for key, value in asdict(record).items() if key in must or value not in (None, "")}
-    return json.dumps(kept, ensure_ascii=False, allow_nan=False) + "\n"
+    """Write a record as a line of JSON; what is as usual is left out."""
+    usual = {field.name: field.default for field in fields(Record)}
+    told = {name: value for name, value in asdict(record).items() if value != usual[name]}
+    return json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _first(error: ValidationError) -> str:
