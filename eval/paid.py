@@ -27,6 +27,8 @@ _IN_A_ROW = 5
 class Budget:
     """Lets a list be paid only when even its worst price is covered, those on their way included.
 
+    The worst price is what the prompt can cost, or the dearest list so far: attempts and thoughts are not foreseen.
+
     Args:
         limit: US dollars; None is no limit.
         spent: what was paid before.
@@ -35,27 +37,28 @@ class Budget:
     def __init__(self, limit: float | None, spent: float) -> None:
         self.spent = spent
         self._limit = limit
-        self._reserved = 0.0
+        self._reserved = self._dearest = 0.0
         self._settled = asyncio.Condition()
 
-    async def reserve(self, worst: float) -> bool:
-        """Wait until others are settled if that can help; say whether there is money left."""
+    async def reserve(self, worst: float) -> float | None:
+        """Wait until others are settled if that can help; return what is reserved, None where it is too much."""
         async with self._settled:
             await self._settled.wait_for(lambda: self._fits(worst) or not self._reserved)
             if not self._fits(worst):
-                return False
-            self._reserved += worst
-            return True
+                return None
+            self._reserved += (reserved := max(worst, self._dearest))
+            return reserved
 
-    async def settle(self, worst: float, cost: float) -> None:
+    async def settle(self, reserved: float, cost: float) -> None:
         """Give back what was reserved, for what it did cost."""
         async with self._settled:
             self.spent += cost
-            self._reserved = max(self._reserved - worst, 0.0)
+            self._dearest = max(self._dearest, cost)
+            self._reserved = max(self._reserved - reserved, 0.0)
             self._settled.notify_all()
 
     def _fits(self, worst: float) -> bool:
-        return self._limit is None or self.spent + self._reserved + worst <= self._limit
+        return self._limit is None or self.spent + self._reserved + max(worst, self._dearest) <= self._limit
 
 
 class Run:
@@ -110,8 +113,8 @@ class Run:
 
     async def _work(self, queue: Iterator[Row], bar: Any) -> None:
         while not self.stopped and (row := next(queue, None)):
-            worst = self._worst(row)
-            if not await self.budget.reserve(worst):
+            reserved = await self.budget.reserve(self._worst(row))
+            if reserved is None:
                 self.stopped = self.stopped or "the next list might exceed --max-cost"
                 return
             cost = 0.0
@@ -120,7 +123,7 @@ class Run:
                 cost = record.cost or 0.0
                 self._take(record)
             finally:
-                await self.budget.settle(worst, cost)
+                await self.budget.settle(reserved, cost)
             bar.set_postfix_str(self.paid, refresh=False)
             bar.update()
 
