@@ -1,17 +1,19 @@
 """What the offline commands have in common: labelled lists, their gradings, the sweep, and what to say of them."""
 
 import argparse
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from math import nan
+from math import isfinite, nan
 from pathlib import Path
+from typing import get_type_hints
 
 from eval.cases import Case, load_cases
 from eval.errors import EvalError
 from eval.points import Draws
+from eval.records import LISTWISE
 from eval.strategies import STRATEGIES, Configuration, Dial, configurations
 from eval.sweep import Sweep, sweep
+from pruner.config import PrunerConfig
 
 __all__ = [
     "Source",
@@ -170,13 +172,16 @@ def read_configuration(text: str) -> Configuration:
     name, *pairs = text.split() or [""]
     if name not in STRATEGIES:
         raise EvalError(f"no strategy {name!r}; there are {', '.join(STRATEGIES)}")
-    dials = {key: _value(value) for key, value in map(_pair, pairs)}
-    _, *wanted = inspect.signature(STRATEGIES[name].choose).parameters
-    if sorted(dials) != sorted(wanted):
-        raise EvalError(
-            f"{text!r}: the dials of {name} are {', '.join(wanted) or 'none'}; give each once as NAME=VALUE"
-        )
-    return Configuration(name, tuple((dial, dials[dial]) for dial in wanted))
+    given = dict(map(_pair, pairs))
+    kinds = {
+        key: kind for key, kind in get_type_hints(STRATEGIES[name].choose).items() if key not in ("case", "return")
+    }
+    if sorted(given) != sorted(kinds) or len(pairs) != len(given):
+        raise EvalError(f"{text!r}: the dials of {name} are {', '.join(kinds) or 'none'}; give each once as NAME=VALUE")
+    dials = {dial: _value(dial, kind, given[dial]) for dial, kind in kinds.items()}
+    if name == LISTWISE:
+        PrunerConfig(**dials)
+    return Configuration(name, tuple(dials.items()))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -186,10 +191,13 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _value(text: str) -> Dial:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+def _value(dial: str, kind: type, text: str) -> Dial:
+    if kind is str:
+        return text
+    try:
+        value: float | int = kind(text)
+    except ValueError:
+        value = nan
+    if not isfinite(value) or (kind is int and value < 0):
+        raise EvalError(f"{dial} must be {'a whole number from 0 on' if kind is int else 'a number'}, not {text!r}")
+    return value

@@ -142,16 +142,16 @@ def test_an_interval_passes_over_undefined_samples_without_a_warning() -> None:
 
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     generator = np.random.default_rng(11)
-    samples = generator.random((400, 1, 200)) < 0.8
-    ends = [interval(Ratio.mean(sample).bootstrap(400, seed=1)) for sample in samples]
+    samples = generator.random((300, 1, 100)) < 0.8
+    ends = [interval(Ratio.mean(sample).bootstrap(300, seed=1)) for sample in samples]
     covered = np.mean([low[0] <= 0.8 <= high[0] for low, high in ends])
-    assert 0.91 <= covered <= 0.98
+    assert 0.90 <= covered <= 0.985
 
 
 def test_the_guarantee_holds_where_the_best_looking_configuration_would_break_it() -> None:
     """Forty configurations, most of them just below the target: choosing by the eye is wrong far more often."""
     generator = np.random.default_rng(2)
-    target, trials, runs = 0.9, 200, 3000
+    target, trials, runs = 0.9, 200, 1000
     true = np.concatenate([np.linspace(0.99, 0.9, 10), np.full(30, 0.89)])
     wrong_shown = wrong_seen = shown_at_all = 0
     for _ in range(runs):
