@@ -22,7 +22,7 @@ from pruner.errors import RequestError
 from pruner.preparation import to_chunks
 from pruner.schema import Chunk
 
-__all__ = ["Row", "read_all", "read_rows"]
+__all__ = ["Row", "read_all", "read_rows", "to_row"]
 
 _FIELDS = {"id", "dataset", "query", "chunks", "gold", "gold_missing", "gold_retrieved", "helpful", "answer", "meta"}
 
@@ -85,7 +85,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     seen: dict[tuple[str, str], int] = {}
     for number, entry in read_objects(path):
         try:
-            row = _row(entry)
+            row = to_row(entry)
             if (first := seen.setdefault((row.dataset, row.id), number)) != number:
                 raise EvalError(f"id: {row.id!r} of {row.dataset!r} stands in line {first} already")
         except EvalError as error:
@@ -103,7 +103,16 @@ def read_all(paths: Iterable[Path]) -> Iterator[tuple[Path, Row]]:
             yield path, row
 
 
-def _row(entry: Mapping[str, Any]) -> Row:
+def to_row(entry: Mapping[str, Any], *, labelled: bool = True) -> Row:
+    """Check an entry and make a row of it.
+
+    Args:
+        entry: as in the file; ids of its chunks are made texts in place.
+        labelled: whether `gold` must be there.
+
+    Raises:
+        EvalError: `field: what is wrong`.
+    """
     if unknown := sorted(entry.keys() - _FIELDS):
         raise EvalError(f"{unknown[0]}: no such field; further values belong into 'meta'")
     chunks = _chunks(entry.get("chunks"))
@@ -112,7 +121,7 @@ def _row(entry: Mapping[str, Any]) -> Row:
         dataset=_text(entry, "dataset"),
         query=_text(entry, "query"),
         chunks=chunks,
-        gold=_identifiers(entry.get("gold"), "gold"),
+        gold=_identifiers(entry.get("gold", None if labelled else []), "gold"),
         helpful=_identifiers(entry.get("helpful", []), "helpful"),
         answer=_answer(entry.get("answer")),
         meta=_meta(entry.get("meta")),
