@@ -1,11 +1,12 @@
 """What the offline commands have in common: labelled lists, their gradings, the sweep, and what to say of them."""
 
 import argparse
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from eval.cases import Case, load_cases
 from eval.errors import EvalError
@@ -68,10 +69,10 @@ class Source:
     def order_note(self) -> str:
         """Whose order the lists are in."""
         named = sorted({str(case.meta["order"]) for case in self.cases if "order" in case.meta})
-        order = self.order or ", ".join(named)
+        order = re.sub("^bm25", "BM25", self.order or ", ".join(named), flags=re.IGNORECASE)
         if not order:
             return "order of the lists: as given, by an unnamed ranker"
-        return f"order of the lists: {order}" + (", not a neural reranker" if order.upper() == "BM25" else "")
+        return f"order of the lists: {order}" + (", not a neural reranker" if order.startswith("BM25") else "")
 
     @property
     def graded_by(self) -> str:
@@ -80,9 +81,8 @@ class Source:
         told = []
         for s in setups:
             form = " ".join(part for part in (s.readout, s.reply_format, s.dials) if part)
-            told.append(
-                f"{s.strategy} by {s.model} with {s.prompt} ({s.prompt_sha256[:8]}), {form}, {s.chunk_order} order"
-            )
+            shown = "" if s.chunk_order == "reranker" else f", chunks in the order {s.chunk_order}"
+            told.append(f"{s.strategy} by {s.model} with {s.prompt} ({s.prompt_sha256[:8]}), {form}{shown}")
         return f"graded: {'; '.join(told) or 'nothing'}"
 
 
@@ -152,7 +152,7 @@ def load_source(options: argparse.Namespace) -> Source:
     return Source(cases, options.order)
 
 
-def sweep_of(source: Source, strategies: Iterable[str] | None = None) -> Sweep:
+def sweep_of(source: Source, strategies: Sequence[str] | None = None) -> Sweep:
     """Try all configurations of some strategies; by default of all that the data allow.
 
     Raises:
@@ -160,7 +160,10 @@ def sweep_of(source: Source, strategies: Iterable[str] | None = None) -> Sweep:
     """
     if wrong := sorted(set(strategies or ()) - STRATEGIES.keys()):
         raise EvalError(f"no strategy {wrong[0]!r}; there are {', '.join(STRATEGIES)}")
-    return sweep(source.cases, configurations(source.cases, strategies))
+    found = configurations(source.cases, strategies)
+    if not found:
+        raise EvalError(f"no list has what {', '.join(strategies or ())} goes by; give its gradings by --records")
+    return sweep(source.cases, found)
 
 
 def read_configuration(text: str) -> Configuration:
@@ -178,7 +181,7 @@ def read_configuration(text: str) -> Configuration:
     }
     if sorted(given) != sorted(kinds) or len(pairs) != len(given):
         raise EvalError(f"{text!r}: the dials of {name} are {', '.join(kinds) or 'none'}; give each once as NAME=VALUE")
-    dials = {dial: _value(dial, kind, given[dial]) for dial, kind in kinds.items()}
+    dials: dict[str, Any] = {dial: _value(dial, kind, given[dial]) for dial, kind in kinds.items()}
     if name == LISTWISE:
         PrunerConfig(**dials)
     return Configuration(name, tuple(dials.items()))

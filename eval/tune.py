@@ -231,7 +231,8 @@ def paste(configuration: Configuration, setup: Setup) -> str:
     dials = {name: value for name, value in (asked | dict(configuration.dials)).items() if value != ""}
     toml = "\n".join(f"{name} = {_toml(value)}" for name, value in dials.items())
     env = "\n".join(f"PRUNER_{name.upper()}={_plain(value)}" for name, value in dials.items())
-    return f"pruner.toml:\n\n```toml\n{toml}\n```\n\n.env:\n\n```\n{env}\n```"
+    further = f"It holds with what else was set at the grading: {setup.dials}.\n\n" if setup.dials else ""
+    return f"{further}pruner.toml:\n\n```toml\n{toml}\n```\n\n.env:\n\n```\n{env}\n```"
 
 
 def _plain(value: object) -> str:

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from math import nan
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.made_cases import made_case, write_lists
 DRAWS = Draws(resamples=300, seed=2)
 
 
-def arm(name: str, whole: list[float], chunks: list[float]) -> Arm:
+def arm(name: str, whole: Sequence[float], chunks: Sequence[float]) -> Arm:
     return Arm(name, np.array(whole), np.array(chunks), 10 * np.array(chunks))
 
 
