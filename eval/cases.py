@@ -1,6 +1,5 @@
 """Rows joined with their records: all that the offline steps see of a list, and no text of it."""
 
-import argparse
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from eval.errors import EvalError
 from eval.records import SETUP, Record, Setup, read_records
 from pruner.tokens import TokenCounter
 
-__all__ = ["Case", "add_arguments", "load", "load_cases", "make_case", "places_of_answer"]
+__all__ = ["Case", "load_cases", "make_case", "places_of_answer"]
 
 _LETTER = "[0-9a-z\u00df-\u024f\u0370-\u04ff]"
 _SAYS_NOTHING = {"yes", "no"}
@@ -52,30 +51,6 @@ class Case:
     meta: Mapping[str, Any] = field(default_factory=dict)
     records: Mapping[str, Record] = field(default_factory=dict)
     helping: frozenset[int] = frozenset()
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that every offline step takes: the lists, their records, and which of them."""
-    parser.add_argument("data", nargs="+", type=Path, help="labelled lists, .jsonl or .jsonl.gz")
-    parser.add_argument("--records", nargs="+", type=Path, default=[], help="files that `grade` wrote")
-    parser.add_argument("--cut", type=int, help="use the first N chunks of each list (default: as many as were graded)")
-    parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"use records with this value; NAME is one of {', '.join(SETUP)}",
-    )
-
-
-def load(options: argparse.Namespace) -> list[Case]:
-    """Load the cases that the arguments name; see `load_cases`."""
-    if options.cut is not None and options.cut < 1:
-        raise EvalError(f"--cut must be at least 1, not {options.cut}")
-    if wrong := [given for given in options.only if "=" not in given]:
-        raise EvalError(f"--only takes NAME=VALUE, not {wrong[0]!r}")
-    only = {name: value for name, _, value in (given.partition("=") for given in options.only)}
-    return load_cases(options.data, options.records, cut=options.cut, only=only)
 
 
 def load_cases(

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 
 from eval.errors import EvalError
-from eval.graders import setup_of
 from eval.points import Point, points
 from eval.records import LISTWISE, SETUP, Record
+from eval.setups import setup_of
 from eval.sources import Source, draws_of, read_configuration
 from eval.statistics import lower_bound, questions_needed, upper_bound
 from eval.strategies import Configuration

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from eval.datasets import Row, read_all
 from eval.errors import EvalError
-from eval.graders import Grader, Listwise, grading_config, worst_cost
+from eval.graders import Grader, Listwise, worst_cost
 from eval.paid import Budget, Run
 from eval.questions import QUESTIONS, make_question
 from eval.recordfile import RecordFile, open_records
 from eval.records import LISTWISE, Record
+from eval.setups import grading_config
 from pruner.backends import Backend, ClosableBackend, make_backend
 from pruner.config import PrunerConfig
 from pruner.schema import Status

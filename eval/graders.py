@@ -1,28 +1,22 @@
 """Who turns a labelled list into a record: the product itself for `listwise`, a question of its own for the rest."""
 
-import hashlib
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from eval.datasets import Row
-from eval.records import LISTWISE, Record, Setup
+from eval.records import Record, Setup
+from eval.setups import setup_of
 from pruner.backends import Backend
 from pruner.config import PrunerConfig
 from pruner.errors import Reason
 from pruner.pipeline import Pruner
 from pruner.prices import Pricer, make_pricer, unpriced
-from pruner.prompting import load_prompt
 from pruner.schema import Status, Usage
 from pruner.tokens import TokenCounter
 
-__all__ = ["Grader", "Listwise", "grading_config", "make_record", "pricer_of", "setup_of", "worst_cost"]
+__all__ = ["Grader", "Listwise", "make_record", "pricer_of", "worst_cost"]
 
-# What else changes grades, besides what a setup names; all other dials select, which is free and done later.
-_FURTHER_DIALS = ("temperature", "instructions", "reasons", "max_input_tokens", "scoring")
-# Selection is for later, so that nothing is kept from the model now.
-_NO_SELECTION = {"keep_top_k": 0, "min_score": None, "min_chunks": 0, "min_tokens": 0, "max_chunks": None}
-_NO_SELECTION |= {"token_cap": None, "fallback_top_n": None}
 _INSTRUCTIONS, _PER_CHUNK, _REPLY_PER_CHUNK, _REPLY = 2_000, 80, 64, 1_024
 _SAFETY = 1.5
 
@@ -59,39 +53,6 @@ class Listwise:
             grades=tuple(grade and int(grade) for grade in grading.grades),
             expected=tuple(mean and round(mean, 4) for mean in grading.expected),
         )
-
-
-def grading_config(**dials: Any) -> PrunerConfig:
-    """Make the config to grade by: dials, environment and file, and token probabilities where there are any.
-
-    Raises:
-        ConfigError: a dial is wrong.
-    """
-    return PrunerConfig.load(**{"scoring": "expected", **dials, **_NO_SELECTION})
-
-
-def setup_of(config: PrunerConfig) -> Setup:
-    """Return how lists are graded by a config."""
-    prompt = load_prompt(config.prompt)
-    return Setup(
-        strategy=LISTWISE,
-        model=config.model,
-        prompt=prompt.name,
-        prompt_sha256=prompt.sha256,
-        readout=config.readout,
-        reply_format=config.reply_format if config.readout == "json" else "",
-        chunk_order=f"shuffle {config.seed}" if config.chunk_order == "shuffle" else "reranker",
-        dials=further_dials(config),
-    )
-
-
-def further_dials(config: PrunerConfig) -> str:
-    """Return the other dials that are not as usual; instructions by a hash, as they may be private."""
-    usual = PrunerConfig(scoring="expected")
-    changed = {name: getattr(config, name) for name in _FURTHER_DIALS if getattr(config, name) != getattr(usual, name)}
-    if "instructions" in changed:
-        changed["instructions"] = hashlib.sha256(config.instructions.encode()).hexdigest()[:8]
-    return " ".join(f"{name}={value}" for name, value in changed.items())
 
 
 def make_record(

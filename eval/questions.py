@@ -16,9 +16,10 @@ from typing import Any, Generic, TypeVar
 from eval.answers import LEVELS, read_passages, read_selection
 from eval.datasets import Row
 from eval.errors import EvalError
-from eval.graders import make_record, pricer_of, setup_of
+from eval.graders import make_record, pricer_of
 from eval.ranking import Bm25
 from eval.records import Record
+from eval.setups import setup_of
 from pruner.backends import Backend
 from pruner.config import PrunerConfig
 from pruner.grading import ask_for

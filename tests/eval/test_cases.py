@@ -1,4 +1,3 @@
-import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eval.cases import Case, add_arguments, load, load_cases, places_of_answer
+from eval.cases import Case, load_cases, places_of_answer
 from eval.datasets import read_rows
 from eval.errors import EvalError
 from eval.records import Record, to_line
@@ -37,22 +36,22 @@ def data(tmp_path: Path) -> Path:
 def test_a_case_holds_what_selection_and_measures_need_and_no_text(tmp_path: Path, data: Path) -> None:
     graded = record(data, tokens=(7, 8, 9, 10))
     [case] = load_with(tmp_path, data, graded)
-    assert (case.dataset, case.id, case.n, case.needed, case.missing) == ("set", "q1", 4, {0, 3}, 0)
+    assert (case.dataset, case.id, case.n, case.needed, case.missing) == ("set", "q1", 4, frozenset({0, 3}), 0)
     assert (case.scores, case.tokens) == ((4.0, 3.0, 2.0, 1.0), (7, 8, 9, 10))
-    assert (case.has_answer, case.holds_answer) == (True, {0, 1, 2, 3})
+    assert (case.has_answer, case.holds_answer) == (True, frozenset(range(4)))
     assert case.records == {"listwise": graded}
 
 
 def test_without_records_every_row_is_a_case(data: Path) -> None:
     first, second = load_cases([data], [])
-    assert (second.needed, second.missing, second.helping) == (frozenset(), 1, {1})
+    assert (second.needed, second.missing, second.helping) == (frozenset(), 1, frozenset({1}))
     assert all(tokens > 0 for tokens in first.tokens)
     assert not first.records
 
 
 def test_rows_are_cut_to_what_was_graded(tmp_path: Path, data: Path) -> None:
     [case] = load_with(tmp_path, data, record(data, n=2))
-    assert (case.n, case.needed, case.missing, len(case.scores)) == (2, {0}, 1, 2)
+    assert (case.n, case.needed, case.missing, len(case.scores)) == (2, frozenset({0}), 1, 2)
 
 
 def test_of_two_gradings_of_one_list_the_later_counts(tmp_path: Path, data: Path) -> None:
@@ -149,22 +148,3 @@ def test_gradings_of_different_lengths_need_a_cut(tmp_path: Path, data: Path) ->
 def test_an_answer_is_held_as_words_of_its_own(answer: str | None, text: str, held: bool) -> None:
     found = places_of_answer(row(chunks=(Chunk(id="a", text="x"), Chunk(id="b", text=text)), answer=answer))
     assert found == ({1} if held else set())
-
-
-def parsed(*arguments: str) -> list[Case]:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return load(parser.parse_args(arguments))
-
-
-def test_the_arguments_name_lists_records_cut_and_choice(tmp_path: Path, data: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text(to_line(record(data)) + to_line(record(data, n=2, model="m:2")))
-    [case] = parsed(str(data), "--records", str(path), "--only", "model=m:2", "--cut", "2")
-    assert (case.n, case.records["listwise"].model) == (2, "m:2")
-
-
-@pytest.mark.parametrize("wrong", [("--cut", "0"), ("--only", "model")])
-def test_a_wrong_argument_is_one_line(data: Path, wrong: tuple[str, str]) -> None:
-    with pytest.raises(EvalError, match=wrong[0]):
-        parsed(str(data), *wrong)

@@ -21,7 +21,7 @@ PASSAGES = {
     "tangential": "A porter carries bags.",
     "unrelated": "Rice is boiled.",
 }
-CHUNKS = [
+CHUNKS: list[dict[str, Any]] = [
     {"id": "a", "title": "Gate", "text": "The night porter opens the gate.", "score": 9.0},
     {"id": "b", "text": "The gate was painted.", "score": 5.0},
     {"id": "c", "text": "Pears grow in the orchard.", "score": 1.0},

@@ -90,7 +90,7 @@ def test_choosing_nothing_is_a_choice() -> None:
 
 
 def test_anchors_cut_the_ranking_below_the_passage_of_a_level() -> None:
-    found = {"anchors": {"5": 9.0, "3": 4.0, "2": 2.0}, "ranked": (10.0, 1.0, 4.0, 3.0, 0.0, 9.0)}
+    found: dict[str, Any] = {"anchors": {"5": 9.0, "3": 4.0, "2": 2.0}, "ranked": (10.0, 1.0, 4.0, 3.0, 0.0, 9.0)}
     case = asked("anchors", **found)
     assert kept(case, "anchors", level=5, keep_top_k=0) == {0, 5}
     assert kept(case, "anchors", level=3, keep_top_k=0) == {0, 2, 5}

@@ -23,21 +23,20 @@ def test_every_measure_has_a_row_for_each_configuration_and_a_column_for_each_ca
         [[True, True, False], [True, True, False]],
         [[True, True, True], [True, False, False]],
     ]
-    nan = float("nan")
-    np.testing.assert_allclose(found.whole, [[0, nan], [1, nan]])
-    np.testing.assert_allclose(found.chunk_recall, [[0.5, nan], [1, nan]])
-    np.testing.assert_allclose(found.precision, [[0.5, nan], [2 / 3, nan]])
-    np.testing.assert_allclose(found.compression, [[1 / 3, 0], [0, 0.5]])
-    np.testing.assert_allclose(found.token_compression, [[0.1, 0], [0, 0.5]])
-    np.testing.assert_allclose(found.answer_survives, [[0, nan], [1, nan]])
+    np.testing.assert_allclose(found.whole, np.array([[0, np.nan], [1, np.nan]]))
+    np.testing.assert_allclose(found.chunk_recall, np.array([[0.5, np.nan], [1, np.nan]]))
+    np.testing.assert_allclose(found.precision, np.array([[0.5, np.nan], [2 / 3, np.nan]]))
+    np.testing.assert_allclose(found.compression, np.array([[1 / 3, 0], [0, 0.5]]))
+    np.testing.assert_allclose(found.token_compression, np.array([[0.1, 0], [0, 0.5]]))
+    np.testing.assert_allclose(found.answer_survives, np.array([[0, np.nan], [1, np.nan]]))
 
 
 def test_what_asks_nobody_costs_nothing_and_what_has_no_price_is_not_free() -> None:
     priced = made_case("a", [1, 5], [0])
     unpriced = made_case("b", [1, 5], [0], records={"listwise": made_record("b", [1, 5], cost=None, latency=2.0)})
     found = sweep([priced, unpriced], [TOP_2, LISTWISE])
-    np.testing.assert_allclose(found.cost, [[0, 0], [0.001, float("nan")]])
-    np.testing.assert_allclose(found.latency, [[0, 0], [0.5, 2.0]])
+    np.testing.assert_allclose(found.cost, np.array([[0, 0], [0.001, np.nan]]))
+    np.testing.assert_allclose(found.latency, np.array([[0, 0], [0.5, 2.0]]))
 
 
 def test_all_configurations_are_compared_on_the_same_cases() -> None:

@@ -113,8 +113,8 @@ def test_the_command_prints_lines_that_set_what_it_found(
     code, out = run(capsys, *write_lists(tmp_path, GOOD))
     assert code == 0
     assert "order of the lists: BM25, not a neural reranker" in out
-    assert "60 questions put" in out
-    assert "120 others test them" in out
+    assert "36 questions put" in out
+    assert "144 others test them" in out
     assert "SHOWN: listwise threshold=4 keep_top_k=1 scoring=grade keeps at least 96.0%" in out
     assert "at least 74, if not one is lost (117 if one is, 156 if two are)" in out
     toml, env = (found[1] for found in re.finditer(r"```(?:toml)?\n(.*?)\n```", out, re.DOTALL))
@@ -132,7 +132,7 @@ def test_where_nothing_qualifies_it_says_so_and_why(tmp_path: Path, capsys: pyte
     code, out = run(capsys, *write_lists(tmp_path, few))
     assert code == 1
     assert "NOTHING QUALIFIES" in out
-    assert "40 questions show no more than 92.8%, even if not one is lost; label at least 111 questions in all" in out
+    assert "48 questions show no more than 93.9%, even if not one is lost; label at least 93 questions in all" in out
     assert "pruner.toml" not in out
 
 
@@ -165,7 +165,7 @@ def test_a_check_takes_the_dials_in_force(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = PrunerConfig()
-    from eval.graders import setup_of
+    from eval.setups import setup_of
 
     sha = setup_of(config).prompt_sha256
     arguments = write_lists(tmp_path, GOOD, prompt_sha256=sha)
@@ -243,6 +243,17 @@ def test_a_wrong_configuration_is_one_line(
     assert code == 2
     assert said in out
     assert out.count("\n") == 1
+
+
+def test_without_gradings_there_is_nothing_to_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = run(capsys, write_lists(tmp_path, GOOD)[0])
+    assert code == 2
+    assert out == "tune: no list has what listwise goes by; give its gradings by --records\n"
+
+
+def test_what_else_was_set_at_the_grading_is_told_with_the_lines() -> None:
+    setup = replace(made_record("x", [5]).setup, dials="temperature=0.0")
+    assert "with what else was set at the grading: temperature=0.0" in paste(read_configuration(T3), setup)
 
 
 def test_a_shuffled_order_is_set_with_its_seed() -> None:
