@@ -124,7 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target, confidence, choose = share_between(0.5, 0.995), share_between(0.5, 0.999), share_between(0.01, 0.99)
     parser.add_argument("--target", type=target, default=0.96, help="recall preserved to be shown (%(default)s)")
     parser.add_argument("--confidence", type=confidence, default=0.95, help="of the proof (%(default)s)")
-    parser.add_argument("--choose", type=choose, default=1 / 3, help="share of the questions to choose by (a third)")
+    parser.add_argument("--choose", type=choose, default=0.2, help="share of the questions to choose by (%(default)s)")
     parser.add_argument(
         "--check", action="store_true", help="test the configuration in use instead; exit code 1: fails"
     )
