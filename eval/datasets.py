@@ -6,6 +6,9 @@
      "gold_missing"?: [those that are not in the list], "gold_retrieved"?: bool, "helpful"?: [ids], "answer"?, "meta"?}
 
 Chunks are in reranker order, best first. Judge a pruner only by gold that is in the list.
+
+A line of a production log is a row without labels: no `gold`, `dataset` is `log` unless it is given, and it may hold
+`time` (ISO 8601) and `generator` (`{"input_tokens", "output_tokens"}` of the answer before pruning).
 """
 
 import hashlib
@@ -25,6 +28,7 @@ from pruner.schema import Chunk
 __all__ = ["Row", "read_all", "read_rows", "to_row"]
 
 _FIELDS = {"id", "dataset", "query", "chunks", "gold", "gold_missing", "gold_retrieved", "helpful", "answer", "meta"}
+_OF_A_LOG = ("time", "generator")
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,12 @@ class Row:
         return frozenset(place for place, chunk in enumerate(self.chunks) if chunk.id in wanted)
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path, *, labelled: bool = True) -> Iterator[Row]:
     """Stream the rows of a `.jsonl` or `.jsonl.gz` file.
+
+    Args:
+        path: of the file.
+        labelled: whether each row must be labelled; else it may be a line of a log.
 
     Raises:
         EvalError: `file:line: field: what is wrong`; also for an empty file and for a row that was there before.
@@ -85,7 +93,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     seen: dict[tuple[str, str], int] = {}
     for number, entry in read_objects(path):
         try:
-            row = to_row(entry)
+            row = to_row(entry, labelled=labelled)
             if (first := seen.setdefault((row.dataset, row.id), number)) != number:
                 raise EvalError(f"id: {row.id!r} of {row.dataset!r} stands in line {first} already")
         except EvalError as error:
@@ -93,11 +101,11 @@ def read_rows(path: Path) -> Iterator[Row]:
         yield row
 
 
-def read_all(paths: Iterable[Path]) -> Iterator[tuple[Path, Row]]:
+def read_all(paths: Iterable[Path], *, labelled: bool = True) -> Iterator[tuple[Path, Row]]:
     """Stream the rows of several files, refusing a list that stands in two of them."""
     seen: dict[tuple[str, str], Path] = {}
     for path in paths:
-        for row in read_rows(path):
+        for row in read_rows(path, labelled=labelled):
             if (first := seen.setdefault((row.dataset, row.id), path)) != path:
                 raise EvalError(f"{path}: id: {row.id!r} of {row.dataset!r} stands in {first} already; give it once")
             yield path, row
@@ -108,11 +116,13 @@ def to_row(entry: Mapping[str, Any], *, labelled: bool = True) -> Row:
 
     Args:
         entry: as in the file; ids of its chunks are made texts in place.
-        labelled: whether `gold` must be there.
+        labelled: whether `gold` must be there; else it may be a line of a log: its `time` and `generator` go to `meta`.
 
     Raises:
         EvalError: `field: what is wrong`.
     """
+    if not labelled:
+        entry = _as_row(entry)
     if unknown := sorted(entry.keys() - _FIELDS):
         raise EvalError(f"{unknown[0]}: no such field; further values belong into 'meta'")
     chunks = _chunks(entry.get("chunks"))
@@ -128,6 +138,12 @@ def to_row(entry: Mapping[str, Any], *, labelled: bool = True) -> Row:
     )
     _check_labels(row, entry)
     return row
+
+
+def _as_row(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    known = {name: line[name] for name in _OF_A_LOG if name in line}
+    rest = {name: value for name, value in line.items() if name not in _OF_A_LOG}
+    return {"dataset": "log", **rest, **({"meta": {**_meta(line.get("meta")), **known}} if known else {})}
 
 
 def _text(entry: Mapping[str, Any], name: str) -> str:

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     if options.max_cost is not None and not options.max_cost > 0:
         raise EvalError(f"--max-cost must be above 0, not {options.max_cost}")
     config = grading_config(**{name: value for name in _DIALS if (value := getattr(options, name)) is not None})
-    given = list(read_all(options.data))
+    given = list(read_all(options.data, labelled=False))
     rows = [row for path in options.data for row in _chosen((r for p, r in given if p == path), options)]
     worst = _pricing(config, options.max_cost)
     with open_records(options.out) as file:

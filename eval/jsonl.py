@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from eval.errors import EvalError
 
-__all__ = ["read_objects"]
+__all__ = ["parse_object", "read_lines", "read_objects"]
 
 _GZIP = b"\x1f\x8b"
 
@@ -21,14 +21,19 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         EvalError: `file:line: what`, when the file cannot be read or a line is no JSON object; and `file: empty`.
     """
     found = False
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         found = True
-        yield number, _parse(line, f"{path}:{number}")
+        yield number, parse_object(line, f"{path}:{number}")
     if not found:
         raise EvalError(f"{path}: empty; give a file with one JSON object a line")
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, line) for each line that is not blank.
+
+    Raises:
+        EvalError: the file cannot be read.
+    """
     number = 0
     try:
         with _open(path) as file:
@@ -48,7 +53,16 @@ def _open(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if packed else path.open("rb")  # type: ignore[return-value]
 
 
-def _parse(line: bytes, where: str) -> dict[str, Any]:
+def parse_object(line: bytes, where: str) -> dict[str, Any]:
+    """Read a line.
+
+    Args:
+        line: JSON.
+        where: of the line, for messages.
+
+    Raises:
+        EvalError: it is no JSON object.
+    """
     try:
         value = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

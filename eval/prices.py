@@ -1,6 +1,8 @@
 """What the generator's tokens cost, and what pruning saves of it, net."""
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eval.errors import EvalError
 from eval.traffic import Traffic
@@ -14,8 +16,7 @@ _MILLION = 1_000_000
 _SOME = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(NamedTuple):
     """US dollars for one token of the generator's input and of its output."""
 
     input: float
@@ -36,16 +37,14 @@ def token_prices(model: str | None, per_million_in: float | None, per_million_ou
     Raises:
         EvalError: the price of that model is not known, or a price is missing.
     """
-    listed = _listed(model) if model and (per_million_in is None or per_million_out is None) else None
-    found = [
-        given / _MILLION if given is not None else known
-        for given, known in ((per_million_in, listed and listed.input), (per_million_out, listed and listed.output))
-    ]
-    if found[0] is None and found[1] is None:
+    given = [price and price / _MILLION for price in (per_million_in, per_million_out)]
+    listed = _listed(model) if model and None in given else Prices(math.nan, math.nan)
+    found = Prices(*(known if price is None else price for price, known in zip(given, listed, strict=True)))
+    if math.isnan(found.input + found.output):
+        if given != [None, None]:
+            raise EvalError("give both --input-price and --output-price, or --generator prefix:name")
         return None
-    if found[0] is None or found[1] is None:
-        raise EvalError("give both --input-price and --output-price, or --generator prefix:name")
-    return Prices(found[0], found[1])
+    return found
 
 
 def _listed(model: str) -> Prices:

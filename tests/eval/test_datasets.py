@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eval.datasets import read_all, read_rows
+from eval.datasets import read_all, read_rows, to_row
 from eval.errors import EvalError
 from tests.made_rows import entry, row, write
 
@@ -100,3 +100,14 @@ def test_a_list_may_stand_in_one_of_several_files(tmp_path: Path) -> None:
     first, second = (write(tmp_path / name, [entry("q")]) for name in ("one.jsonl", "two.jsonl"))
     with pytest.raises(EvalError, match=r"two.jsonl: id: 'q' of 'set' stands in .*one.jsonl already"):
         list(read_all([first, second]))
+
+
+def test_a_line_of_a_log_needs_no_labels_and_keeps_its_time_and_its_generator() -> None:
+    line = {"id": "q", "query": "how?", "chunks": [{"id": "a", "text": "t"}], "time": "2026-11-01", "generator": {}}
+    row = to_row(line, labelled=False)
+    assert (row.dataset, row.gold, row.meta) == ("log", (), {"time": "2026-11-01", "generator": {}})
+
+
+def test_where_labels_are_needed_a_line_of_a_log_is_refused() -> None:
+    with pytest.raises(EvalError, match="time: no such field"):
+        to_row({"id": "q", "query": "how?", "chunks": [{"id": "a", "text": "t"}], "time": "2026-11-01"})
