@@ -20,6 +20,7 @@ COMMANDS = {
     "grade": ("eval.grade", "have an LLM grade labelled lists: the only step that costs money"),
     "curve": ("eval.curve", "recall preserved against compression, for every strategy"),
     "ab": ("eval.ab", "compare two configurations on the same questions"),
+    "ways": ("eval.ways", "compare models, prompts, readouts, formats, orders and scorings"),
     "tune": ("eval.tune", "find the most compressing configuration whose recall is shown"),
     "report": ("eval.report", "write one HTML page of it all"),
     "replay": ("eval.replay", "what production logs say of compression, cost and latency"),

@@ -30,19 +30,24 @@ from pruner.tokens import TokenCounter
 __all__ = ["export_embedded", "export_large_llm", "main"]
 
 
-def export_embedded(readings: Path, data: Path, chunk_order: str = "reranker") -> Iterator[Record]:
+def export_embedded(
+    readings: Path, data: Path, chunk_order: str = "reranker", half: str | None = None
+) -> Iterator[Record]:
     """Turn readings of the embedded model into records, by the product's own scale and reader.
 
     Args:
         readings: what `eval.embedded read` wrote.
         data: folder with the labelled lists.
         chunk_order: in which the model read the chunks; the readings themselves are in the reranker's.
+        half: only these lists: `test`, or `tune`, by which the scale was fitted.
 
     Raises:
         EvalError: a list is not there, or the readings are of another prompt or other labels.
     """
     lists = _Lists(data)
     for reading in load_records(readings):
+        if half and reading.half != half:
+            continue
         row = lists.get(reading.dataset, reading.id).cut(reading.n)
         if sorted(row.needed) != reading.gold:
             raise EvalError(f"{readings}: {reading.id!r} of {reading.dataset!r} has other labels now")
@@ -100,11 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the labelled lists")
     parser.add_argument("--records", type=Path, help="embedded: the readings (default: those of this repository)")
     parser.add_argument("--chunk-order", default="reranker", help="embedded: the order they were read in")
+    parser.add_argument("--half", choices=["tune", "test"], help="embedded: the scale was fitted on the tune half")
     options = parser.parse_args(arguments)
     folder = options.data / "graded"
     try:
         if options.source == "embedded":
-            found = export_embedded(options.records or RECORDS, options.data, options.chunk_order)
+            found = export_embedded(options.records or RECORDS, options.data, options.chunk_order, options.half)
         else:
             found = export_large_llm(folder / "large_llm.jsonl", folder / "large_llm.prompt.txt", options.data)
         lines = [to_line(record) for record in found]
