@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
+EXTRAS := demo litellm langchain llamaindex haystack agents sentences eval
+COMMA := ,
+SPACE := $() $()
 
 .PHONY: help demo test check lint types imports wheel format constraints clean
 .DEFAULT_GOAL := help
@@ -22,7 +25,7 @@ help: ## list the targets
 
 .venv/dev.stamp: .venv/demo.stamp
 	@echo "installing what the tests need"
-	$(INSTALL) --editable '.[demo,litellm,langchain,llamaindex,haystack,agents]' --group dev
+	$(INSTALL) --editable '.[$(subst $(SPACE),$(COMMA),$(EXTRAS))]' --group dev
 	@touch $@
 
 demo: .venv/demo.stamp ## prune a real list with the embedded model; another question by Q="…"
@@ -50,8 +53,7 @@ wheel: .venv/dev.stamp ## build the wheel and the sdist into dist/
 
 constraints: .venv/dev.stamp ## resolve constraints.txt anew
 	@$(PIP) install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --extra demo --extra litellm --extra langchain --extra llamaindex --extra haystack \
-	    --extra agents --group dev --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml $(addprefix --extra ,$(EXTRAS)) --group dev --universal --python-version 3.11 \
 	    --no-annotate --no-header --quiet --upgrade --output-file constraints.txt
 
 clean: ## remove what the targets made

@@ -1,8 +1,8 @@
-"""What the embedded model makes of labelled lists: `python -m eval.embedded read | fit | table`.
+"""What the embedded model makes of labelled lists: `python -m eval.embedded read | fit | table | serve`.
 
 `read` is slow (a minute a list on two cores) and goes on where it stopped; its records hold no text of query or chunk.
-`fit` and `table` need only the records. Lists are halved by a hash of their id: constants are fitted on the
-`tune` half, the table is about the `test` half.
+`fit` and `table` need only the records; `serve` offers the model to `python -m eval grade --base-url`. Lists are halved
+by a hash of their id: constants are fitted on the `tune` half, the table is about the `test` half.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,8 @@ from tqdm import tqdm
 
 from pruner import Grading, Pruner, PrunerConfig, Status
 from pruner.backends.calibration import levels_of
-from pruner.backends.local import LocalBackend
+from pruner.backends.local import LocalBackend, start_server
+from pruner.backends.modelstore import model_path
 from pruner.backends.scripted import ScriptedBackend
 from pruner.preparation import to_chunks
 from pruner.prompting import build_request, load_prompt
@@ -234,14 +236,27 @@ def _auc(scores: Sequence[float], record: Record) -> float:
     return float(np.mean(pairs)) if pairs else 0.5
 
 
+def serve(model: str, port: int) -> None:
+    """Serve the model by llama.cpp's own chat completions, on this machine alone, until interrupted."""
+    name = PrunerConfig(model=model).model_name
+    server = start_server(model_path(name), port)
+    sys.stdout.write(f"--model openai:{name} --base-url {server.listening_address}/v1\n")
+    sys.stdout.flush()
+    signal.sigwait({signal.SIGINT, signal.SIGTERM})
+
+
 def main() -> None:
     """Run one of the steps."""
     parser = argparse.ArgumentParser(prog="python -m eval.embedded", description=__doc__)
-    parser.add_argument("step", choices=["read", "fit", "table"])
+    parser.add_argument("step", choices=["read", "fit", "table", "serve"])
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the labelled lists")
     parser.add_argument("--records", type=Path, default=RECORDS)
     parser.add_argument("--model", default="local:qwen2.5-coder-1.5b")
+    parser.add_argument("--port", type=int, default=8077, help="serve: on this port of 127.0.0.1")
     options = parser.parse_args()
+    if options.step == "serve":
+        serve(options.model, options.port)
+        return
     if options.step == "read":
         read(options.data, options.records, options.model)
         return

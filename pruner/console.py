@@ -2,9 +2,9 @@
 
 import shutil
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-__all__ = ["clean", "table"]
+__all__ = ["clean", "table", "wrap"]
 
 GAP = "  "
 ELLIPSIS = "…"
@@ -49,6 +49,27 @@ def table(
 def clean(text: str) -> str:
     """Make untrusted text safe to print on one line: no breaks, and a replacement character for each control."""
     return "".join(map(_harmless, " ".join(text.split())))
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """Break untrusted text into lines that fit, where it has blanks if it has any; indentation and line breaks stay.
+
+    Args:
+        text: any text; whatever would move the cursor is neutralised as in `clean`.
+        columns: of the terminal; at least 2.
+    """
+    return [line for given in text.expandtabs(4).splitlines() or [""] for line in _wrap_line(given, columns)]
+
+
+def _wrap_line(given: str, columns: int) -> Iterator[str]:
+    indent = " " * min(len(given) - len(given.lstrip(" ")), columns // 2)
+    rest = clean(given)
+    while _width(indent + rest) > columns:
+        fitting = _cut(rest, columns - len(indent))
+        at = rest.rfind(" ", 1, len(fitting) + 1)
+        yield (indent + (rest[:at] if at > 0 else fitting)).rstrip()
+        rest = rest[at if at > 0 else len(fitting) :].lstrip(" ")
+    yield (indent + rest).rstrip()
 
 
 def _harmless(character: str) -> str:

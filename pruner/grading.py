@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay
 from tenacity.wait import wait_base, wait_exponential_jitter
@@ -13,7 +14,7 @@ from pruner.errors import BackendError, GradingError, Reason, ReplyError
 from pruner.replies import GradeSheet, read_reply
 from pruner.schema import Counter, GradingRequest, RawGrading, Status, Usage
 
-__all__ = ["Answer", "ask"]
+__all__ = ["Answer", "ask", "ask_for"]
 
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=2.0, jitter=0.2)
 _JITTER = 0.2
@@ -23,16 +24,18 @@ _FLAT = 0.05
 _READ, _SHORT = 0.7, 1_000
 _LONG_LINE = 20_000
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of asking: grades, or the reason why there are none.
+class Answer(Generic[T]):
+    """What came of asking: what was read (grades, mostly), or the reason why there is nothing.
 
     Attributes:
         status: ok, partial or fallback.
         reason: why it is not ok.
         detail: of the fault, for the log; holds no text of query, chunk or reply.
-        sheet: the grades by label; None on fallback.
+        sheet: what was read of the reply, the grades by label; None on fallback.
         raw: the last reply, if one came.
         usage: over all attempts.
     """
@@ -40,7 +43,7 @@ class Answer:
     status: Status
     reason: Reason | None
     detail: str
-    sheet: GradeSheet | None
+    sheet: T | None
     raw: RawGrading | None
     usage: Usage
 
@@ -69,14 +72,33 @@ class _Attempts:
         return replace(self.raw.usage if self.raw else Usage(), calls=self.count)
 
 
-async def ask(backend: Backend, request: GradingRequest, deadline: float, counter: Counter) -> Answer:
-    """Ask for grades until they are here, the deadline is, or asking again cannot help.
+async def ask(backend: Backend, request: GradingRequest, deadline: float, counter: Counter) -> Answer[GradeSheet]:
+    """Ask for grades until they are here, the deadline is, or asking again cannot help; see `ask_for`."""
+
+    def read(raw: RawGrading) -> GradeSheet:
+        return _informative(read_reply(raw, request.n), request)
+
+    answer = await ask_for(backend, request, deadline, counter, read)
+    if answer.sheet and answer.sheet.missing:
+        return replace(answer, status=Status.PARTIAL, reason=Reason.MISSING_GRADES)
+    return answer
+
+
+async def ask_for(
+    backend: Backend,
+    request: GradingRequest,
+    deadline: float,
+    counter: Counter,
+    read: Callable[[RawGrading], T],
+) -> Answer[T]:
+    """Ask until an answer is here, the deadline is, or asking again cannot help.
 
     Args:
         backend: whom to ask.
         request: what to ask.
         deadline: on the running loop's clock, seconds.
         counter: counts the prompt where the server seems to have read only a part of it.
+        read: makes something of the reply, or raises `ReplyError`.
 
     Returns:
         Always an answer: provider, network and model faults become a fallback with a reason.
@@ -88,12 +110,10 @@ async def ask(backend: Backend, request: GradingRequest, deadline: float, counte
     try:
         raw = await _before(deadline, attempts)
         _check_read_whole(raw, request, counter)
-        sheet = _informative(read_reply(raw, request.n), request)
+        sheet = read(raw)
     except GradingError as error:
         return Answer(Status.FALLBACK, error.reason, str(error), None, attempts.raw, attempts.usage)
-    missing = sheet.missing > 0
-    reason = Reason.MISSING_GRADES if missing else None
-    return Answer(Status.PARTIAL if missing else Status.OK, reason, "", sheet, attempts.raw, attempts.usage)
+    return Answer(Status.OK, None, "", sheet, attempts.raw, attempts.usage)
 
 
 async def _before(deadline: float, attempts: _Attempts) -> RawGrading:

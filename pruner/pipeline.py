@@ -22,6 +22,7 @@ from pruner.passages import Splitter, load_splitter
 from pruner.preparation import to_chunks
 from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
+from pruner.replies import GradeSheet
 from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Status, Usage
 from pruner.tokens import TokenCounter
 from pruner.tracing import TraceMaker
@@ -31,7 +32,9 @@ __all__ = ["Pruner", "prune", "prune_sync"]
 _log = logging.getLogger("pruner")
 # Of a context window, left for the answer.
 _ROOM_FOR_REPLY = 8_192
-_NO_ROOM = Answer(Status.FALLBACK, Reason.CONTEXT_OVERFLOW, "not one chunk fits into the prompt", None, None, Usage())
+_NO_ROOM: Answer[GradeSheet] = Answer(
+    Status.FALLBACK, Reason.CONTEXT_OVERFLOW, "not one chunk fits into the prompt", None, None, Usage()
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -233,7 +236,7 @@ class Pruner:
             return random.Random(self.config.seed).sample(candidates, len(candidates))
         return candidates
 
-    def _warn(self, answer: Answer, n: int, latency: float) -> None:
+    def _warn(self, answer: Answer[GradeSheet], n: int, latency: float) -> None:
         _log.warning(
             "fell back to the reranker's order: %s (%s; %s, %d chunks, %.2f s)",
             *(answer.reason, answer.detail, self.config.model, n, latency),
@@ -254,7 +257,7 @@ class Pruner:
             chunk_order=f"shuffle {self.config.seed}" if shuffled else "reranker",
         )
 
-    def _graded(self, n: int, fitted: Fit, answer: Answer, latency: float) -> Grading:
+    def _graded(self, n: int, fitted: Fit, answer: Answer[GradeSheet], latency: float) -> Grading:
         usage = answer.usage
         if usage.input_tokens or usage.output_tokens:
             usage = replace(usage, cost=self._price(usage))

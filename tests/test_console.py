@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.console import clean, table
+from pruner.console import _advance, clean, table, wrap
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
@@ -99,3 +99,26 @@ def test_any_text_gives_one_printable_line_a_row(rows: list[tuple[str, str]], co
 def test_a_table_fits_its_columns(rows: list[tuple[str, str]], columns: int) -> None:
     rule = table(rows, ["title", "n"], flexible="title", columns=columns).split("\n")[1]
     assert len(rule) <= columns
+
+
+@given(text=st.text(), columns=st.integers(2, 40))
+def test_wrapped_lines_fit_and_lose_no_character(text: str, columns: int) -> None:
+    lines = wrap(text, columns)
+    assert all(sum(_advance(character) for character in line) <= columns for line in lines)
+    assert "".join("".join(lines).split()) == "".join("".join(map(clean, text.splitlines())).split())
+
+
+def test_wrapping_breaks_at_blanks_and_keeps_indentation() -> None:
+    assert wrap("def f():\n    return one_thing and another", 20) == [
+        "def f():",
+        "    return one_thing",
+        "    and another",
+    ]
+
+
+def test_a_word_that_is_too_long_is_cut() -> None:
+    assert wrap("ab " + "x" * 9, 4) == ["ab", "xxxx", "xxxx", "x"]
+
+
+def test_wide_characters_take_two_columns_when_wrapping() -> None:
+    assert wrap("数据库", 4) == ["数据", "库"]

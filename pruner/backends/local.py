@@ -17,7 +17,7 @@ from pruner.config import PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 from pruner.schema import GradingRequest, RawGrading, Usage
 
-__all__ = ["LocalBackend", "Progress"]
+__all__ = ["LocalBackend", "Progress", "start_server"]
 
 Progress = Callable[[int, int], None]
 Tokens = list[int]
@@ -48,7 +48,7 @@ class LocalBackend:
 
     def __init__(self, model: Path, *, progress: Progress | None = None) -> None:
         self._progress = progress or (lambda done, total: None)
-        self._server = _start(model)
+        self._server = start_server(model)
         url = self._server.listening_address
         self._slots = PerLoop(lambda: _Slot(url), _Slot.aclose)
         self._frame = _chat_frame(url)
@@ -155,8 +155,8 @@ def _word(body: Any) -> tuple[Mapping[str, float], int]:
     return {a["token"]: math.exp(a["logprob"]) for a in alternatives}, body["timings"]["cache_n"]
 
 
-def _start(model: Path) -> Any:
-    """Load a model behind a server on a free port of this machine."""
+def start_server(model: Path, port: int = 0) -> Any:
+    """Load a model behind a server on this machine; port 0 is a free one."""
     # Its threads would spin while they wait, and slow down every other process tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
@@ -168,7 +168,7 @@ def _start(model: Path) -> Any:
     params.n_ctx, params.n_parallel, params.n_batch = _CONTEXT, 1, 512
     params.cache_ram_mib = _MEMORY_MIB
     params.cpuparams.n_threads = os.cpu_count() or 1
-    params.hostnames, params.port = ["127.0.0.1"], 0
+    params.hostnames, params.port = ["127.0.0.1"], port
     params.verbosity = -1
     try:
         return xllamacpp.Server(params)

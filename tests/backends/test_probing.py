@@ -75,10 +75,10 @@ async def test_a_fault_of_one_question_is_a_fault_of_the_grading() -> None:
 
 @pytest.mark.local_model
 async def test_a_real_server_that_speaks_the_same_wire_is_probed() -> None:
-    from pruner.backends.local import _start
+    from pruner.backends.local import start_server
     from pruner.backends.modelstore import DEFAULT_MODEL, model_path
 
-    server = _start(model_path(DEFAULT_MODEL))
+    server = start_server(model_path(DEFAULT_MODEL))
     url = f"{server.listening_address}/v1"
     config = PrunerConfig(model="openai:any", base_url=url, readout="probe", timeout=120, keep_top_k=0)
     async with Pruner(config) as pruner:
