@@ -39,7 +39,7 @@ def test_listwise_keeps_what_the_product_keeps(
     record = made_record("q", grades, expected=expected, status=str(status))
     case = made_case("q", grades, [], records={"listwise": record})
     grading = Grading(tuple(None if g is None else Grade(g) for g in grades), expected, status)
-    dials = {"threshold": threshold, "keep_top_k": keep_top_k, "scoring": scoring}
+    dials: dict[str, Any] = {"threshold": threshold, "keep_top_k": keep_top_k, "scoring": scoring}
     result = ASSEMBLER.assemble("q", ["x"] * len(grades), grading, **dials)
     assert kept(case, "listwise", **dials) == {d.index for d in result.decisions if d.kept}
 
