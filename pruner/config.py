@@ -3,7 +3,7 @@
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -24,7 +24,16 @@ from pydantic import (
 from pruner.errors import ConfigError
 from pruner.schema import Grade
 
-__all__ = ["KEY_VARIABLES", "PREFIXES", "PrunerConfig", "Sources", "gather"]
+__all__ = [
+    "KEY_VARIABLES",
+    "PREFIXES",
+    "PrunerConfig",
+    "Sources",
+    "explain",
+    "find_table",
+    "gather",
+    "http_url",
+]
 
 PREFIXES = ("openai", "anthropic", "litellm", "local", "scripted")
 # litellm reads the variables of its many vendors itself.
@@ -33,6 +42,7 @@ _SELECTION_DIALS = frozenset(
     {"threshold", "keep_top_k", "min_score", "max_chunks", "token_cap", "fallback_top_n", "scoring"}
 )
 
+_SERVICE, _SERVICE_VARIABLE = "service", "PRUNER_SERVICE_"
 _OTHER_VARIABLES = ("PRUNER_CACHE_DIR", "PRUNER_TEST_FORBID_SKIPS")
 
 Sources = dict[str, str]
@@ -71,7 +81,8 @@ def _sendable(value: SecretStr) -> SecretStr:
     return value
 
 
-def _http_url(value: str) -> str:
+def http_url(value: str) -> str:
+    """Return a URL if it is one that can be called and holds no secret, else raise `ValueError`."""
     try:
         parts = urlsplit(value)
         _ = parts.port, (parts.hostname or "").encode("idna")
@@ -99,7 +110,7 @@ class PrunerConfig(BaseModel):
     model: Annotated[str, BeforeValidator(_known_prefix)] = Field(
         default="openai:gpt-4o-mini", description="which LLM grades, as prefix:name"
     )
-    base_url: Annotated[str, AfterValidator(_http_url)] | None = Field(
+    base_url: Annotated[str, AfterValidator(http_url)] | None = Field(
         default=None, description="an OpenAI-compatible server instead of the vendor's own"
     )
     api_key: Annotated[SecretStr, AfterValidator(_sendable)] | None = Field(
@@ -213,15 +224,16 @@ class PrunerConfig(BaseModel):
         try:
             return handler(data)
         except ValidationError as error:
-            raise ConfigError(_explain(error)) from None
+            raise ConfigError(explain(error, "dial", cls.model_fields)) from None
 
 
-def _explain(error: ValidationError) -> str:
+def explain(error: ValidationError, kind: str, known: Iterable[str]) -> str:
+    """Say in one line what is wrong, and for an unknown name which of the known ones was perhaps meant."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(name, PrunerConfig.model_fields, 1)
-        return f"unknown dial {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+        close = difflib.get_close_matches(name, known, 1)
+        return f"unknown {kind} {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
     message = first["msg"].removeprefix("Value error, ")
     return f"{name}: {message}" if name else message
 
@@ -247,7 +259,8 @@ def gather(file: str | Path | None = None, **dials: Any) -> tuple[dict[str, Any]
 def _from_environment() -> tuple[dict[str, Any], Sources]:
     variables = {name: f"PRUNER_{name.upper()}" for name in PrunerConfig.model_fields}
     known = {*variables.values(), *_OTHER_VARIABLES}
-    if unknown := sorted(v for v in os.environ if v.startswith("PRUNER_") and v not in known):
+    ours = [v for v in os.environ if v.startswith("PRUNER_") and not v.startswith(_SERVICE_VARIABLE)]
+    if unknown := sorted(v for v in ours if v not in known):
         close = difflib.get_close_matches(unknown[0], known, 1)
         raise ConfigError(f"unknown variable {unknown[0]!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
     found = {name: os.environ[v] for name, v in variables.items() if os.environ.get(v, "").strip()}
@@ -255,6 +268,13 @@ def _from_environment() -> tuple[dict[str, Any], Sources]:
 
 
 def _from_file(file: str | Path | None) -> tuple[dict[str, Any], Sources]:
+    table, path = find_table(file)
+    dials = {name: value for name, value in table.items() if name != _SERVICE}
+    return dials, dict.fromkeys(dials, path)
+
+
+def find_table(file: str | Path | None = None) -> tuple[dict[str, Any], str]:
+    """Read the dials' table, which may hold one named `service`, from the first file that has it, and its name."""
     for path in [Path(file)] if file else [Path("pruner.toml"), Path("pyproject.toml")]:
         if file or path.is_file():
             table = _read_toml(path)
@@ -263,8 +283,8 @@ def _from_file(file: str | Path | None) -> tuple[dict[str, Any], Sources]:
                 if not isinstance(table, Mapping):
                     raise ConfigError(f"{path}: [tool.pruner] must be a table")
             if table:
-                return dict(table), dict.fromkeys(table, str(path))
-    return {}, {}
+                return dict(table), str(path)
+    return {}, ""
 
 
 def _read_toml(path: Path) -> Mapping[str, Any]:

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     UNPARSEABLE = "unparseable"
     SCHEMA_MISMATCH = "schema_mismatch"
     UNINFORMATIVE = "uninformative"
+    OVERLOADED = "overloaded"
 
 
 class PrunerError(Exception):
