@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pruner.config import PrunerConfig
+from pruner.errors import Reason
 from pruner.packing import MaxChunks, TokenCap
 from pruner.preparation import MinScore
 from pruner.schema import Candidate, Counter, Decision, Grading, StageTrace, Status, Trace
@@ -40,10 +41,10 @@ def assemble(candidates: Sequence[Candidate], grading: Grading, config: PrunerCo
 
 
 def _selection(grading: Grading, config: PrunerConfig) -> list[Stage]:
+    if grading.status is Status.FALLBACK or grading.reason is Reason.BASELINE:
+        return [FallbackTopN(config.fallback_top_n)]
     if grading.status is Status.SKIPPED:
         return [KeepAll()]
-    if grading.status is Status.FALLBACK:
-        return [FallbackTopN(config.fallback_top_n)]
     threshold = Threshold(config.threshold, config.keep_top_k, use_expected=config.scoring == "expected")
     if grading.left_out:
         return [LeftOut(frozenset(grading.left_out), config.fallback_top_n), threshold]

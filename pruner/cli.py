@@ -1,4 +1,4 @@
-"""The command line: `pruner prune | demo | model | prompt | config`."""
+"""The command line: `pruner prune | serve | demo | model | prompt | config`."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from pruner.config import PrunerConfig, gather
 from pruner.console import clean, table
-from pruner.errors import PrunerError, RequestError
+from pruner.errors import ConfigError, PrunerError, RequestError
 from pruner.pipeline import Pruner
 from pruner.preparation import to_chunks
 from pruner.prompting import load_prompt, prompt_names
@@ -76,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pruner {version('listwise-pruner')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
     _add_prune(commands)
+    _add_serve(commands)
     _add_demo(commands)
     _add_model(commands)
     _add_prompt(commands)
@@ -98,6 +99,25 @@ def _add_prune(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     _add_dials(parser)
     parser.set_defaults(run=_prune)
+
+
+def _add_serve(commands: Any) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="serve over HTTP",
+        description="Serve over HTTP until SIGTERM. All settings: docs/service.md. Needs the extra `service`.",
+    )
+    parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", help="port to listen on; 0 takes a free one (default: 8000)")
+    parser.add_argument("--workers", help="processes (default: 1)")
+    parser.add_argument(
+        "--allow-unauthenticated", action="store_true", default=None, help="listen on any host without keys"
+    )
+    parser.add_argument(
+        "--hash-key", action="store_true", help="print the hash of a key read from standard input, or of a new one"
+    )
+    _add_dials(parser)
+    parser.set_defaults(run=_serve)
 
 
 def _add_demo(commands: Any) -> None:
@@ -223,6 +243,26 @@ def _as_json(result: PruneResult[Any]) -> dict[str, Any]:
         "tokens_after": result.tokens_after,
         "trace": result.trace.model_dump(mode="json"),
     }
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from pruner.service.auth import hash_key, new_key
+
+    if options.hash_key:
+        given = "" if sys.stdin.isatty() else sys.stdin.readline().strip()
+        key = given or new_key()
+        if not given:
+            _note(f"the key, shown only now: {key}")
+        _say(hash_key(key))
+        return EXIT_OK
+    try:
+        from pruner.service.serve import run
+        from pruner.service.settings import ServiceSettings
+    except ImportError as error:
+        raise ConfigError(f"no {error.name}: serving needs pip install 'listwise-pruner[service]'") from None
+    given_settings = {n: v for n in ServiceSettings.model_fields if (v := getattr(options, n, None)) is not None}
+    run(ServiceSettings.load(**given_settings), PrunerConfig.load(**_dials(options)))
+    return EXIT_OK
 
 
 def _demo(options: argparse.Namespace) -> int:

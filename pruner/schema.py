@@ -280,6 +280,7 @@ class PruneResult(Generic[T]):
         usage: what the grading consumed.
         latency: seconds from call to result.
         trace: the stages' record; holds no text.
+        arm: `pruner` or `baseline` where a rollout decided which list this is; see `pruner.rollout`.
     """
 
     chunks: list[T]
@@ -292,6 +293,12 @@ class PruneResult(Generic[T]):
     trace: Trace
     _all_texts: Sequence[str] = field(repr=False, compare=False)
     _counter: Counter = field(repr=False, compare=False)
+    arm: str | None = field(default=None, kw_only=True)
+
+    @property
+    def given_texts(self) -> list[str]:
+        """The texts of all chunks as given, in input order."""
+        return list(self._all_texts)
 
     @cached_property
     def tokens(self) -> tuple[int, ...]:

@@ -128,7 +128,8 @@ def _on_http(request: Request, error: Exception) -> Response:
     if isinstance(error, Refusal):
         return refusal_response(error)
     code = _OF_STATUS.get(error.status_code, Code.INVALID_JSON)
-    refusal = Refusal(code, f"{error.detail}: see /openapi.json" if error.status_code < 413 else error.detail)
+    message = "more bytes than are taken" if code is Code.BODY_TOO_LARGE else f"{error.detail}: see /openapi.json"
+    refusal = Refusal(code, message)
     refusal.headers = {**(error.headers or {}), **(refusal.headers or {})}
     return refusal_response(refusal)
 

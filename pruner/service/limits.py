@@ -83,7 +83,7 @@ class _StrictRequest(Request):
         try:
             return from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
-            raise Refusal(Code.INVALID_JSON, f"the body is no JSON of RFC 8259: {error}") from None
+            raise Refusal(Code.INVALID_JSON, f"the body is no JSON (NaN and lone surrogates are none): {error}") from None
 
 
 class StrictRoute(APIRoute):
@@ -92,7 +92,11 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the request."""
         handler = super().get_route_handler()
-        return lambda request: handler(_StrictRequest(request.scope, request.receive))
+
+        async def strict(request: Request) -> Response:
+            return await handler(_StrictRequest(request.scope, request.receive))
+
+        return strict
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:

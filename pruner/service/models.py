@@ -176,6 +176,9 @@ class PruneRequest(_List):
 
     query: str
     history: list[str] = Field(default=[], description="earlier turns of the conversation, oldest first")
+    key: str | None = Field(
+        default=None, max_length=1000, description="whose list it is: equal keys get the same arm, in mode `ab`"
+    )
 
 
 class RecordedGrading(Strict):

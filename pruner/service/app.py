@@ -1,0 +1,129 @@
+"""The app: routes, what they work with, and what stands before them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Response, Security
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.security import HTTPBearer
+
+from pruner.backends import Backend, ClosableBackend, make_backend
+from pruner.config import PrunerConfig
+from pruner.errors import ConfigError
+from pruner.pipeline import Pruner
+from pruner.service import prune, rerank
+from pruner.service.errors import Code, Problem, Refusal, handle_errors
+from pruner.service.front import Front
+from pruner.service.gateway import Direct, Gateway
+from pruner.service.health import Health, provider_address
+from pruner.service.limits import Admission
+from pruner.service.metrics import Metrics
+from pruner.service.parts import Parts, parts_of
+from pruner.service.settings import ServiceSettings
+from pruner.service.tracing import Tracing, make_tracing
+from pruner.service.upstream import Upstream
+
+__all__ = ["make_app"]
+
+system = APIRouter()
+
+
+@system.get("/healthz", summary="Whether this process lives")
+async def _healthz() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@system.get(
+    "/readyz",
+    summary="Whether the provider could be reached lately",
+    responses={503: {"model": Problem, "description": "`not_ready`"}},
+)
+async def _readyz(parts: Annotated[Parts, Depends(parts_of)]) -> dict[str, str]:
+    if not await parts.health.ready():
+        raise Refusal(Code.NOT_READY, "the provider could not be reached lately; lists are answered in reranker order")
+    return {"status": "ok"}
+
+
+@system.get(
+    "/metrics", summary="What Prometheus reads", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
+)
+async def _metrics(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    return Response(parts.metrics.render(), media_type="text/plain; version=0.0.4")
+
+
+def make_app(
+    settings: ServiceSettings,
+    config: PrunerConfig,
+    *,
+    backend: Backend | None = None,
+    tracing: Tracing | None = None,
+) -> FastAPI:
+    """Make the service.
+
+    Args:
+        settings: of the service.
+        config: of the pruner.
+        backend: whom to ask, instead of the one `config.model` names; its owner closes it.
+        tracing: where spans go, instead of the endpoint in the settings; closed with the app.
+
+    Raises:
+        ConfigError: a key, an extra, a prompt or a model is missing.
+    """
+    if settings.mode != "on" or settings.decision_log:
+        raise ConfigError("service: mode and decision_log are not available yet; leave them out")
+    tracing = tracing or make_tracing(settings.otlp_endpoint, config)
+    admission = Admission(settings.max_concurrent, settings.max_in_flight, settings.max_per_key)
+    owned = make_backend(config) if backend is None else None
+    pruner = _pruner(config, backend or owned, tracing)
+    metrics, health = Metrics(), Health(provider_address(config))
+    gateway = Gateway(pruner, Direct(pruner), admission, metrics, health)
+    upstream = Upstream(settings.upstream, settings) if settings.upstream else None
+    parts = Parts(settings, config, gateway, metrics, health, upstream)
+    app = _bare_app(settings, _lifespan(owned, upstream, tracing))
+    app.state.parts = parts
+    app.state.body_timeout = settings.body_timeout
+    secured = [Security(HTTPBearer(auto_error=False))] if settings.api_keys else []
+    app.include_router(prune.router, tags=["prune"], dependencies=secured)
+    app.include_router(rerank.router, tags=["rerank"], dependencies=secured)
+    app.include_router(system, tags=["system"])
+    handle_errors(app)
+    app.add_middleware(Front, settings=settings, admission=admission, metrics=metrics, tracing=tracing)
+    if settings.cors_origins:
+        allowed: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": ["authorization", "content-type"]}
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **allowed)
+    return app
+
+
+def _pruner(config: PrunerConfig, backend: Backend | None, tracing: Tracing | None) -> Pruner:
+    assert backend is not None
+    return Pruner(config, backend=tracing.around(backend) if tracing else backend)
+
+
+def _bare_app(settings: ServiceSettings, lifespan: Any) -> FastAPI:
+    return FastAPI(
+        title="pruner",
+        summary="Drops the retrieved chunks an answer does not need.",
+        version=version("listwise-pruner"),
+        max_body_size=settings.max_body,
+        lifespan=lifespan,
+        docs_url=None,  # Their scripts would come from another host.
+        redoc_url=None,
+    )
+
+
+def _lifespan(owned: Backend | None, upstream: Upstream | None, tracing: Tracing | None) -> Any:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            if isinstance(owned, ClosableBackend):
+                await owned.aclose()
+            if upstream:
+                await upstream.aclose()
+            if tracing:
+                tracing.close()
+
+    return lifespan
