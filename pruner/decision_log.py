@@ -102,7 +102,7 @@ class _File:
 
     def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
         self._path, self._max_bytes, self._keep = path, max_bytes, keep
-        self._handle = -1
+        self._handle, self._torn = -1, False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._open()

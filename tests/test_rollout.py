@@ -173,6 +173,6 @@ def test_a_wrong_setting_is_refused_in_one_line(mode: Any, share: float) -> None
 
 async def test_no_chunks_are_no_trouble_in_any_mode(tmp_path: Path) -> None:
     for mode in ("off", "shadow", "ab", "on"):
-        setting = Setting(tmp_path / mode, mode, [])  # type: ignore[arg-type]
+        setting = Setting(tmp_path / mode, mode, [])
         assert (await setting.rollout.prune("q", list[str]())).chunks == []
         await setting.lines()
