@@ -81,9 +81,9 @@ def make_app(
     gateway = Gateway(pruner, Direct(pruner), admission, metrics, health)
     upstream = Upstream(settings.upstream, settings) if settings.upstream else None
     parts = Parts(settings, config, gateway, metrics, health, upstream)
-    app = _bare_app(settings, _lifespan(owned, upstream, tracing))
+    app = _bare_app(_lifespan(owned, upstream, tracing))
     app.state.parts = parts
-    app.state.body_timeout = settings.body_timeout
+    app.state.settings = settings
     secured = [Security(HTTPBearer(auto_error=False))] if settings.api_keys else []
     app.include_router(prune.router, tags=["prune"], dependencies=secured)
     app.include_router(rerank.router, tags=["rerank"], dependencies=secured)
@@ -101,12 +101,11 @@ def _pruner(config: PrunerConfig, backend: Backend | None, tracing: Tracing | No
     return Pruner(config, backend=tracing.around(backend) if tracing else backend)
 
 
-def _bare_app(settings: ServiceSettings, lifespan: Any) -> FastAPI:
+def _bare_app(lifespan: Any) -> FastAPI:
     return FastAPI(
         title="pruner",
         summary="Drops the retrieved chunks an answer does not need.",
         version=version("listwise-pruner"),
-        max_body_size=settings.max_body,
         lifespan=lifespan,
         docs_url=None,  # Their scripts would come from another host.
         redoc_url=None,

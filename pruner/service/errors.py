@@ -59,7 +59,7 @@ STATUS = {
     Code.NOT_READY: 503,
 }
 # What the framework itself refuses.
-_OF_STATUS = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED, 413: Code.BODY_TOO_LARGE}
+_OF_STATUS = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}
 _CLOSING = (Code.BODY_TIMEOUT, Code.BODY_TOO_LARGE, Code.UNAUTHORIZED, Code.TOO_BUSY, Code.TOO_MANY_REQUESTS)
 
 
@@ -128,8 +128,7 @@ def _on_http(request: Request, error: Exception) -> Response:
     if isinstance(error, Refusal):
         return refusal_response(error)
     code = _OF_STATUS.get(error.status_code, Code.INVALID_JSON)
-    message = "more bytes than are taken" if code is Code.BODY_TOO_LARGE else f"{error.detail}: see /openapi.json"
-    refusal = Refusal(code, message)
+    refusal = Refusal(code, f"{error.detail}: see /openapi.json")
     refusal.headers = {**(error.headers or {}), **(refusal.headers or {})}
     return refusal_response(refusal)
 

@@ -68,15 +68,31 @@ class Admission:
 
 
 class _StrictRequest(Request):
+    _whole: bytes | None = None
+
     async def body(self) -> bytes:
-        """Read the body, in the time there is for it."""
+        """Read the body, in the time there is for it and no further than it may be long."""
+        if self._whole is None:
+            self._whole = await self._in_time()
+        return self._whole
+
+    async def _in_time(self) -> bytes:
+        settings = self.app.state.settings
         try:
-            async with asyncio.timeout(self.app.state.body_timeout):
-                return await super().body()
+            async with asyncio.timeout(settings.body_timeout):
+                return await self._read(settings.max_body)
         except TimeoutError:
             raise Refusal(Code.BODY_TIMEOUT, "the body did not arrive in time") from None
         except ClientDisconnect:
             raise Refusal(Code.BODY_TIMEOUT, "the client left before its body had arrived") from None
+
+    async def _read(self, limit: int) -> bytes:
+        body = bytearray()
+        async for part in self.stream():
+            body += part
+            if len(body) > limit:
+                raise Refusal(Code.BODY_TOO_LARGE, f"at most {limit} bytes are taken")
+        return bytes(body)
 
     async def json(self) -> Any:
         """Read the body as the standard has it: no NaN, no lone surrogates, no endless nesting."""

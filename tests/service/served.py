@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,14 @@ def app_of(
     return make_app(ServiceSettings(**settings), config, backend=ScriptedBackend(answer or first_needed))
 
 
-def client(app: FastAPI, **headers: str) -> httpx2.AsyncClient:
+@asynccontextmanager
+async def client(app: FastAPI, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app=app)
-    return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http,
+    ):
+        yield http
 
 
 async def post(app: FastAPI, path: str, body: Any, **headers: str) -> httpx2.Response:
@@ -80,6 +85,17 @@ def served(app: FastAPI) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(10)
+
+
+@contextmanager
+def sending(url: str, path: str, body: Any) -> Iterator[socket.socket]:
+    """Send a request and leave its answer in the socket."""
+    host, port = url.removeprefix("http://").split(":")
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {len(content)}"
+    with socket.create_connection((host, int(port)), 60) as connection:
+        connection.sendall(f"{head}\r\n\r\n".encode() + content)
+        yield connection
 
 
 def wait_until(true: Callable[[], bool], patience: float = 30) -> None:
