@@ -47,7 +47,10 @@ async def _readyz(parts: Annotated[Parts, Depends(parts_of)]) -> dict[str, str]:
 
 
 @system.get(
-    "/metrics", summary="What Prometheus reads", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
+    "/metrics",
+    summary="What Prometheus reads",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}},
 )
 async def _metrics(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     return Response(parts.metrics.render(), media_type="text/plain; version=0.0.4")

@@ -1,4 +1,4 @@
-"""What every request passes first: its id, who may call, how many at once, the headers, the log line. Nothing escapes."""
+"""What every request passes first: its id, who may call, how many at once, headers, the log line. Nothing escapes."""
 
 import time
 from collections.abc import Iterator, MutableMapping
@@ -77,8 +77,8 @@ class Front:
         except Exception as error:  # noqa: BLE001  # Whatever it is, it is logged, and the client gets an answer.
             log.error("a bug: please report it", exc_info=error)
             if not send.begun:
-                refusal = Refusal(Code.INTERNAL, "a bug in the service; its log has the request id")
-                await refusal_response(refusal)(scope, receive, send)
+                bug = Refusal(Code.INTERNAL, "a bug in the service; its log has the request id")
+                await refusal_response(bug)(scope, receive, send)
 
     @contextmanager
     def _admitted(self, scope: Scope, headers: Headers) -> Iterator[None]:

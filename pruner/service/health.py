@@ -4,6 +4,7 @@ import asyncio
 import time
 import urllib.request
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 from pruner.config import PrunerConfig
@@ -45,7 +46,7 @@ class Health:
         self._known: tuple[float, bool] | None = None
         self._trying = asyncio.Lock()
 
-    def result(self, result: PruneResult[object]) -> None:
+    def result(self, result: PruneResult[Any]) -> None:
         """Learn from a grading."""
         if result.usage.calls:
             self._learn(result.reason not in _UNREACHED)

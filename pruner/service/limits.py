@@ -99,7 +99,9 @@ class _StrictRequest(Request):
         try:
             return from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
-            raise Refusal(Code.INVALID_JSON, f"the body is no JSON (NaN and lone surrogates are none): {error}") from None
+            raise Refusal(
+                Code.INVALID_JSON, f"the body is no JSON (NaN and lone surrogates are none): {error}"
+            ) from None
 
 
 class StrictRoute(APIRoute):

@@ -1,6 +1,7 @@
 """What Prometheus is told; over all workers of this service together."""
 
 import os
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -15,7 +16,8 @@ _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0,
 class Metrics:
     """Counters of one worker.
 
-    With the variable `PROMETHEUS_MULTIPROC_DIR`, which `pruner serve` sets for several workers, they are kept in files there.
+    With the variable `PROMETHEUS_MULTIPROC_DIR`, which `pruner serve` sets for several workers, they are kept in files
+    there.
     """
 
     def __init__(self) -> None:
@@ -36,7 +38,7 @@ class Metrics:
         """Count a request by its route and its status code."""
         self._requests.labels(path, str(code)).inc()
 
-    def result(self, result: PruneResult[object]) -> None:
+    def result(self, result: PruneResult[Any]) -> None:
         """Count a pruned list."""
         self._results.labels(result.status, result.reason or "").inc()
         self._chunks.labels("given").inc(len(result.decisions))

@@ -100,7 +100,7 @@ class Dials(Strict):
         return self.model_dump(exclude_none=True)
 
 
-_EXAMPLE = {
+_EXAMPLE: dict[str, Any] = {
     "query": "How long are backups kept?",
     "chunks": [
         "Backups are kept for 14 days.",
@@ -108,7 +108,7 @@ _EXAMPLE = {
         "The choir meets on Tuesday.",
     ],
 }
-_RANKED_EXAMPLE = {
+_RANKED_EXAMPLE: dict[str, Any] = {
     "query": "How long are backups kept?",
     "documents": ["Rice is boiled.", "Backups are kept for 14 days.", "The choir meets on Tuesday."],
     "results": [
@@ -192,7 +192,7 @@ class RecordedGrading(Strict):
     reason: Annotated[Reason, Field(strict=False)] | None = None
 
 
-_ASSEMBLE_EXAMPLE = {
+_ASSEMBLE_EXAMPLE: dict[str, Any] = {
     "chunks": ["Backups are kept for 14 days.", "Rice is boiled.", "The choir meets on Tuesday."],
     "grading": {"grades": [5, 1, 1]},
     "dials": {"threshold": 2, "keep_top_k": 2},
@@ -237,5 +237,3 @@ class PruneResponse(BaseModel):
     texts: list[str] | None = Field(default=None, description="of the kept chunks, on request")
     tokens: Tokens | None = Field(default=None, description="on request")
     trace: Trace | None = Field(default=None, description="on request; its indices are places in reranker order")
-
-

@@ -54,9 +54,7 @@ def check_length(n: int, parts: Parts, field: str) -> None:
         raise Refusal(Code.INVALID_REQUEST, f"holds {n}, and at most {parts.settings.chunk_limit} are taken", field)
 
 
-def write_note(
-    request: Request, parts: Parts, query: str, chunks: Sequence[Chunk], result: PruneResult[Chunk]
-) -> None:
+def write_note(request: Request, parts: Parts, query: str, chunks: Sequence[Chunk], result: PruneResult[Chunk]) -> None:
     """Say what came of a request in its log line and span."""
     note = request.scope[NOTE]
     note |= {"status": result.status, "reason": result.reason, "chunks": len(chunks), "kept": len(result.chunks)}

@@ -69,7 +69,7 @@ class Pruned(BaseModel):
     """What came of the pruning; see `/v1/prune`."""
 
     status: Status
-    reason: Reason | None
+    reason: Reason | None = None
     documents: int
     kept: int
     usage: Usage
@@ -94,13 +94,15 @@ class RerankResponse(BaseModel):
 
     id: str
     object: str = "list"
-    model: str | None
+    model: str | None = None
     results: list[RerankResult]
     meta: Meta
     usage: JinaUsage
 
 
-@router.post("/v1/rerank", response_model=RerankResponse, summary="Prune as a reranker that leaves out what is not needed")
+@router.post(
+    "/v1/rerank", response_model=RerankResponse, summary="Prune as a reranker that leaves out what is not needed"
+)
 @router.post("/v2/rerank", response_model=RerankResponse, include_in_schema=False)
 @router.post("/rerank", response_model=RerankResponse, include_in_schema=False)
 async def _rerank(body: RerankRequest, request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> Response:

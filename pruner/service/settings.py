@@ -82,13 +82,16 @@ class ServiceSettings(BaseModel):
     upstream_model: str | None = Field(default=None, description="model the upstream is asked for")
     upstream_timeout: _Seconds = Field(default=5.0, description="seconds for the upstream's answer")
     mode: Literal["off", "shadow", "ab", "on"] = Field(
-        default="on", description="who gets the pruned list: nobody, nobody while gradings are logged, a share, everyone"
+        default="on",
+        description="who gets the pruned list: nobody, nobody while gradings are logged, a share, everyone",
     )
     ab_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5, description="share of the keys that get the pruned list in mode `ab`"
     )
     ab_salt: str = Field(default="", description="changes who is in which arm")
-    decision_log: Path | None = Field(default=None, description="file to which each decision is appended, as JSON lines")
+    decision_log: Path | None = Field(
+        default=None, description="file to which each decision is appended, as JSON lines"
+    )
     log_content: bool = Field(default=False, description="write queries and chunks into logs")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least level logged")
     otlp_endpoint: _Url | None = Field(
@@ -116,7 +119,9 @@ class ServiceSettings(BaseModel):
     def _are_hashes(cls, value: Mapping[str, str]) -> Mapping[str, str]:
         for name, digest in value.items():
             if not name.isprintable() or not is_hash(digest):
-                raise ValueError(f"{name!r} is not followed by sha256:<64 hex digits>; make one by pruner serve --hash-key")
+                raise ValueError(
+                    f"{name!r} is not followed by sha256:<64 hex digits>; make one by pruner serve --hash-key"
+                )
         return value
 
     @field_validator("dials")

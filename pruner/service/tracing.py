@@ -1,4 +1,4 @@
-"""OpenTelemetry spans by the GenAI conventions: one for each request, one for each call of the model. No text in them."""
+"""OpenTelemetry spans by the GenAI conventions: one for each request, one for each call of the model; without text."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

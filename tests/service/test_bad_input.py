@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from fastapi import FastAPI
 
 from pruner.schema import RawGrading
 from tests.service.served import THREE, app_of, client, grades, post
@@ -13,12 +12,11 @@ from tests.service.served import THREE, app_of, client, grades, post
 pytestmark = pytest.mark.anyio
 RERANK = {"query": "which?", "documents": ["needed", "useless"]}
 ASSEMBLE = {"chunks": ["needed", "useless"], "grading": {"grades": [5, 1]}}
-JSON = {"content-type": "application/json"}
 
 
-async def send(content: bytes, app: FastAPI | None = None, path: str = "/v1/prune", **headers: str) -> httpx2.Response:
-    async with client(app or app_of(), **{**JSON, **headers}) as http:
-        return await http.post(path, content=content)
+async def send(content: bytes, **headers: str) -> httpx2.Response:
+    async with client(app_of(), **{"content-type": "application/json", **headers}) as http:
+        return await http.post("/v1/prune", content=content)
 
 
 def fault(response: httpx2.Response) -> tuple[int, str, str | None]:
@@ -100,7 +98,9 @@ async def test_an_id_that_is_there_twice_is_refused_as_it_would_name_two(path: s
 
 
 async def test_the_number_1_and_the_text_1_are_two_ids() -> None:
-    response = await post(app_of(), "/v1/prune", {**THREE, "chunks": [{"text": "a", "id": 1}, {"text": "b", "id": "1"}]})
+    response = await post(
+        app_of(), "/v1/prune", {**THREE, "chunks": [{"text": "a", "id": 1}, {"text": "b", "id": "1"}]}
+    )
     assert response.json()["ids"] == [1]
 
 

@@ -24,7 +24,9 @@ def answer_to(url: str, megabytes: int, head: str) -> bytes:
     """Send a body for as long as it is taken, then read what was answered."""
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), 10) as connection:
-        connection.sendall(f"POST /v1/prune HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n{head}\r\n\r\n".encode())
+        connection.sendall(
+            f"POST /v1/prune HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n{head}\r\n\r\n".encode()
+        )
         try:
             for block in blanks(megabytes):
                 connection.sendall(b"%x\r\n%s\r\n" % (len(block), block) if "chunked" in head else block)

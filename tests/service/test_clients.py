@@ -48,7 +48,7 @@ def test_coheres_client_sees_a_refused_key_and_a_refused_list_as_such(url: str) 
     with cohere.ClientV2("wrong", base_url=url) as client, pytest.raises(cohere.UnauthorizedError):
         asked(client)
     with cohere.ClientV2(KEY, base_url=url) as client, pytest.raises(cohere.UnprocessableEntityError) as refused:
-        client.rerank(model="m", query="q", documents=[3])  # type: ignore[list-item]
+        client.rerank(model="m", query="q", documents=[3])
     assert refused.value.body["error"]["field"] == "documents[0]"
 
 
@@ -72,7 +72,7 @@ def test_langchains_client_compresses_documents(url: str) -> None:
 
     given = [Document(text, metadata={"place": place}) for place, text in enumerate(DOCUMENTS)]
     with cohere.Client(KEY, base_url=url) as client:
-        with pytest.warns(DeprecationWarning):
+        with pytest.warns(DeprecationWarning, match="CohereRerank"):
             compressor = CohereRerank(client=client, top_n=None)
         kept = compressor.compress_documents(given, "which?")
     assert [(document.page_content, document.metadata["place"]) for document in kept] == [

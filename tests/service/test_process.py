@@ -61,14 +61,17 @@ def test_sigterm_lets_what_was_begun_finish_and_takes_nothing_new(
 
 
 def test_sigterm_waits_no_longer_than_the_deadline() -> None:
-    with serve(lambda _: HANG) as provider, serving(*dials(provider.url, "2")) as process:
-        with sending(process.url, "/v1/prune", THREE) as begun:
-            assert provider.asked.wait(60)
-            process.popen.terminate()
-            started = time.monotonic()
-            assert b'"reason":"timeout"' in begun.recv(65_536)
-            assert process.popen.wait(60) == 0
-            assert time.monotonic() - started < 15
+    with (
+        serve(lambda _: HANG) as provider,
+        serving(*dials(provider.url, "2")) as process,
+        sending(process.url, "/v1/prune", THREE) as begun,
+    ):
+        assert provider.asked.wait(60)
+        process.popen.terminate()
+        started = time.monotonic()
+        assert b'"reason":"timeout"' in begun.recv(65_536)
+        assert process.popen.wait(60) == 0
+        assert time.monotonic() - started < 15
 
 
 def test_sigterm_while_starting_ends_it_with_0() -> None:
@@ -136,9 +139,7 @@ def test_a_key_read_from_standard_input_is_hashed_and_not_shown(
     assert capsys.readouterr() == (hash_key("a-key-of-twenty-letters") + "\n", "")
 
 
-def test_without_a_key_a_new_one_is_made(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_key_a_new_one_is_made(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
     from pruner.service.auth import hash_key

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, PrunerError, RequestError
@@ -108,8 +109,8 @@ def test_loopback_hosts_are_known(host: str, loopback: bool) -> None:
 
 
 def test_the_key_itself_is_in_no_setting() -> None:
-    assert KEY not in repr(ServiceSettings(api_keys=KEYS, upstream_key="secret-of-upstream"))
-    assert "secret-of-upstream" not in repr(ServiceSettings(upstream_key="secret-of-upstream"))
+    assert KEY not in repr(ServiceSettings(api_keys=KEYS, upstream_key=SecretStr("secret-of-upstream")))
+    assert "secret-of-upstream" not in repr(ServiceSettings(upstream_key=SecretStr("secret-of-upstream")))
 
 
 @pytest.mark.parametrize("key", ["", "short", "with spaces in it is no key", "schlüssel-mit-umlauten"])
@@ -130,7 +131,12 @@ def test_a_new_key_is_let_in_by_its_hash_only() -> None:
 
 def test_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    monkeypatch.setattr("pruner.service.auth.hmac.compare_digest", lambda a, b: bool(seen.append(len(a))) or a == b)
+
+    def compare(a: bytes, b: bytes) -> bool:
+        seen.append(len(b))
+        return a == b
+
+    monkeypatch.setattr("pruner.service.auth.hmac.compare_digest", compare)
     assert Keys(KEYS).name_of(f"Bearer {KEY}") == "team-a"
     assert seen == [32, 32]  # The first one fits, and the second is compared all the same.
 
@@ -140,7 +146,7 @@ def test_every_dial_that_is_open_by_default_can_be_sent() -> None:
 
 
 def test_settings_reach_a_worker() -> None:
-    settings = ServiceSettings(api_keys=KEYS, upstream_key="s", dials={"threshold": (2, 4)})
+    settings = ServiceSettings(api_keys=KEYS, upstream_key=SecretStr("s"), dials={"threshold": (2, 4)})
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
