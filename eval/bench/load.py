@@ -5,8 +5,8 @@
 Everything runs on this machine: the provider, the service and the clients in processes of their own. Each client sends
 a list, waits for the answer, and sends the next; with --rate, all of them together begin so many requests a second, and
 the time counts from when a request was due. Afterwards the library alone is called by as many tasks in the same way,
-for the ratio. Prints one JSON object; exit code 1 when there was a 5xx, or the memory grew by more than a tenth after the
-first quarter.
+for the ratio. Prints one JSON object; exit code 1 when there was a 5xx, or the memory grew by more than a tenth after
+the first quarter.
 """
 
 import argparse

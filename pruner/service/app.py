@@ -13,7 +13,7 @@ from pruner.backends import Backend, ClosableBackend, make_backend
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError
 from pruner.pipeline import Pruner
-from pruner.service import prune, rerank
+from pruner.service import page, prune, rerank
 from pruner.service.errors import Code, Problem, Refusal, handle_errors
 from pruner.service.front import Front
 from pruner.service.gateway import Direct, Gateway
@@ -91,6 +91,7 @@ def make_app(
     app.include_router(prune.router, tags=["prune"], dependencies=secured)
     app.include_router(rerank.router, tags=["rerank"], dependencies=secured)
     app.include_router(system, tags=["system"])
+    app.include_router(page.router)
     handle_errors(app)
     app.add_middleware(Front, settings=settings, admission=admission, metrics=metrics, tracing=tracing)
     if settings.cors_origins:

@@ -1,7 +1,7 @@
 """The one shape of every refusal, and its codes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from pruner.service.logs import request_id
 
-__all__ = ["RESPONSES", "STATUS", "Code", "Problem", "Refusal", "handle_errors", "refusal_response"]
+__all__ = ["RESPONSES", "STATUS", "Code", "Problem", "Refusal", "handle_errors", "invalid", "refusal_response"]
 
 # Of what a caller sent, at most this much is named in an answer.
 _LONGEST_NAME = 100
@@ -92,6 +92,11 @@ class Refusal(HTTPException):
         self.code = code
         self.field = field
 
+    def fault(self) -> Fault:
+        """Return what the answer says of it."""
+        field = None if self.field is None else _shown(self.field)
+        return Fault(code=self.code, message=_shown(self.detail, 500), field=field, request_id=request_id.get())
+
 
 def _headers(code: Code) -> dict[str, str]:
     headers = {"connection": "close"} if code in _CLOSING else {}
@@ -104,9 +109,7 @@ def _headers(code: Code) -> dict[str, str]:
 
 def refusal_response(error: Refusal) -> Response:
     """Write a refusal in its shape."""
-    field = None if error.field is None else _shown(error.field)
-    fault = Fault(code=error.code, message=_shown(error.detail, 500), field=field, request_id=request_id.get())
-    body = Problem(error=fault).model_dump_json()
+    body = Problem(error=error.fault()).model_dump_json()
     return Response(body, error.status_code, error.headers, "application/json")
 
 
@@ -140,12 +143,17 @@ def _on_gone(request: Request, error: Exception) -> Response:
 
 def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    return refusal_response(invalid(error.errors()))
+
+
+def invalid(faults: Sequence[Mapping[str, Any]]) -> Refusal:
+    """Make a refusal of what pydantic found."""
     # Where a value may be of several types, the deepest fault is the one that was meant.
-    first = max(error.errors(), key=lambda fault: len(fault["loc"]))
+    first = max(faults, key=lambda fault: len(fault["loc"]))
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = "unknown field"
-    return refusal_response(Refusal(Code.INVALID_REQUEST, message, field_name(first["loc"])))
+    return Refusal(Code.INVALID_REQUEST, message, field_name(first["loc"]))
 
 
 def field_name(loc: Sequence[Any]) -> str | None:

@@ -16,11 +16,11 @@ from pruner.service.metrics import Metrics
 from pruner.service.settings import ServiceSettings
 from pruner.service.tracing import Tracing
 
-__all__ = ["NOTE", "Front"]
+__all__ = ["NOTE", "Front", "Note"]
 
 # Where in the scope the routes write what the log line, the metrics and the span say.
 NOTE = "pruner.note"
-_WORK = ("/v1/", "/v2/", "/rerank")
+_WORK = ("/v1/", "/v2/", "/rerank", "/mcp")
 _QUIET = ("/healthz", "/readyz", "/metrics")
 _HEADERS = {
     "x-content-type-options": "nosniff",

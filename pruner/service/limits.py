@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from pruner.service.errors import Code, Refusal
 
-__all__ = ["Admission", "StrictRoute", "while_connected"]
+__all__ = ["Admission", "StrictRequest", "StrictRoute", "while_connected"]
 
 T = TypeVar("T")
 
@@ -67,7 +67,9 @@ class Admission:
             self.gradings -= 1
 
 
-class _StrictRequest(Request):
+class StrictRequest(Request):
+    """A request whose body is read within the limits of the settings."""
+
     _whole: bytes | None = None
 
     async def body(self) -> bytes:
@@ -105,14 +107,14 @@ class _StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose bodies are read by `_StrictRequest`."""
+    """A route whose bodies are read by `StrictRequest`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the request."""
         handler = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
-            return await handler(_StrictRequest(request.scope, request.receive))
+            return await handler(StrictRequest(request.scope, request.receive))
 
         return strict
 

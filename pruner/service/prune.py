@@ -9,27 +9,21 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from pruner.schema import Chunk, PruneResult
 from pruner.service.errors import RESPONSES, Code, Refusal
-from pruner.service.front import NOTE
+from pruner.service.front import NOTE, Note
 from pruner.service.gateway import open_dials
 from pruner.service.limits import StrictRoute, while_connected
 from pruner.service.logs import request_id
 from pruner.service.models import AssembleRequest, PruneRequest, PruneResponse, Timings, Tokens
 from pruner.service.parts import Parts, parts_of
 
-__all__ = ["check_length", "router", "write_note"]
+__all__ = ["check_length", "prune_list", "router", "write_note"]
 
 router = APIRouter(route_class=StrictRoute, responses=RESPONSES)
 
 
 @router.post("/v1/prune", response_model=PruneResponse, summary="Prune one list, by one call of the model")
 async def _prune(body: PruneRequest, request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    started = time.perf_counter()
-    chunks, places = _listed(body, parts)
-    dials = open_dials(body.dials, parts.settings.dials)
-    work = parts.gateway.prune(body.query, chunks, history=body.history, key=body.key, dials=dials)
-    result = await while_connected(request, work)
-    write_note(request, parts, body.query, chunks, result)
-    return _answer(body, chunks, places, result, started)
+    return _json(await while_connected(request, prune_list(body, parts, request.scope[NOTE])))
 
 
 @router.post("/v1/assemble", response_model=PruneResponse, summary="Select anew by recorded grades, for free")
@@ -38,7 +32,26 @@ async def _assemble(body: AssembleRequest, request: Request, parts: Annotated[Pa
     chunks, places = _listed(body, parts)
     dials = open_dials(body.dials, parts.settings.dials)
     result = parts.gateway.assemble("", chunks, body.grading, dials)
-    write_note(request, parts, "", chunks, result)
+    write_note(request.scope[NOTE], parts, "", chunks, result)
+    return _json(_answer(body, chunks, places, result, started))
+
+
+async def prune_list(body: PruneRequest, parts: Parts, note: Note) -> PruneResponse:
+    """Prune the list of a request, whatever way it came.
+
+    Args:
+        body: the request.
+        parts: of the service.
+        note: gets what the log says about it.
+
+    Raises:
+        Refusal: the list, or a dial, cannot be used.
+    """
+    started = time.perf_counter()
+    chunks, places = _listed(body, parts)
+    dials = open_dials(body.dials, parts.settings.dials)
+    result = await parts.gateway.prune(body.query, chunks, history=body.history, key=body.key, dials=dials)
+    write_note(note, parts, body.query, chunks, result)
     return _answer(body, chunks, places, result, started)
 
 
@@ -54,13 +67,13 @@ def check_length(n: int, parts: Parts, field: str) -> None:
         raise Refusal(Code.INVALID_REQUEST, f"holds {n}, and at most {parts.settings.chunk_limit} are taken", field)
 
 
-def write_note(request: Request, parts: Parts, query: str, chunks: Sequence[Chunk], result: PruneResult[Chunk]) -> None:
+def write_note(note: Note, parts: Parts, query: str, chunks: Sequence[Chunk], result: PruneResult[Chunk]) -> None:
     """Say what came of a request in its log line and span."""
-    note = request.scope[NOTE]
-    note |= {"status": result.status, "reason": result.reason, "chunks": len(chunks), "kept": len(result.chunks)}
-    note |= {"calls": result.usage.calls, "cost": result.usage.cost, "grading_seconds": round(result.latency, 4)}
+    note.update(status=result.status, reason=result.reason, chunks=len(chunks), kept=len(result.chunks))
+    usage, seconds = result.usage, round(result.latency, 4)
+    note.update(calls=usage.calls, cost=usage.cost, grading_seconds=seconds)
     if parts.settings.log_content:
-        note |= {"query": query, "texts": [chunk.text for chunk in chunks]}
+        note.update(query=query, texts=[chunk.text for chunk in chunks])
 
 
 def _answer(
@@ -69,10 +82,10 @@ def _answer(
     places: Sequence[int],
     result: PruneResult[Chunk],
     started: float,
-) -> Response:
+) -> PruneResponse:
     # The chunks of a result are the very objects that were given, in whatever order.
     place_of = {id(chunk): place for chunk, place in zip(chunks, places, strict=True)}
-    answer = PruneResponse(
+    return PruneResponse(
         request_id=request_id.get(),
         kept=[place_of[id(chunk)] for chunk in result.chunks],
         ids=[chunk.id for chunk in result.chunks],
@@ -86,6 +99,9 @@ def _answer(
         tokens=_tokens(result) if body.tokens else None,
         trace=result.trace if body.trace else None,
     )
+
+
+def _json(answer: PruneResponse) -> Response:
     return Response(answer.model_dump_json(), media_type="application/json")
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pruner.errors import Reason
 from pruner.schema import Chunk, PruneResult, Status, Usage
 from pruner.service.errors import RESPONSES, Problem
+from pruner.service.front import NOTE
 from pruner.service.limits import StrictRoute, while_connected
 from pruner.service.logs import request_id
 from pruner.service.models import Strict, TextOr
@@ -116,7 +117,7 @@ async def _pruned(body: RerankRequest, request: Request, parts: Parts) -> Rerank
     chunks = [Chunk(text=body.documents[place].text, score=score) for place, score in ranking]
     dials = _at_most(body.top_n, parts)
     result = await parts.gateway.prune(body.query, chunks, dials=dials)
-    write_note(request, parts, body.query, chunks, result)
+    write_note(request.scope[NOTE], parts, body.query, chunks, result)
     return _answer(body, chunks, ranking, result)
 
 

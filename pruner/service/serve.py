@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import ceil
@@ -21,14 +21,27 @@ from pruner.service.settings import ServiceSettings
 
 __all__ = ["run"]
 
+Make = Callable[[ServiceSettings, PrunerConfig], ASGIApp]
+
 # Longer than balancers keep a connection, lest they send a request into one that is just closed.
 _KEEP_ALIVE = 75
 # For reading the body of a request that was just begun, and for writing answers.
 _MARGIN = 5
 
 
-def run(settings: ServiceSettings, config: PrunerConfig) -> None:
+def _service(settings: ServiceSettings, config: PrunerConfig) -> ASGIApp:
+    from pruner.service.app import make_app
+
+    return make_app(settings, config)
+
+
+def run(settings: ServiceSettings, config: PrunerConfig, make: Make = _service) -> None:
     """Serve until SIGTERM or SIGINT; then take no new work, and return when what was begun is done.
+
+    Args:
+        settings: of the service.
+        config: of the pruner.
+        make: makes the app; called in each worker.
 
     Raises:
         ConfigError: the service cannot start so.
@@ -36,13 +49,11 @@ def run(settings: ServiceSettings, config: PrunerConfig) -> None:
     # Before the server listens to it, and when it is done and raises it anew; the default action would be an exit code
     # as if killed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    _several(settings, config) if settings.workers > 1 else _one(settings, config)
+    _several(settings, config, make) if settings.workers > 1 else _one(settings, config, make)
 
 
-def _one(settings: ServiceSettings, config: PrunerConfig) -> None:
-    from pruner.service.app import make_app
-
-    app = make_app(settings, config)
+def _one(settings: ServiceSettings, config: PrunerConfig, make: Make) -> None:
+    app = make(settings, config)
     configure(settings.log_level, content=settings.log_content)
     server = uvicorn.Server(_uvicorn(app, settings, config))
     try:
@@ -53,26 +64,25 @@ def _one(settings: ServiceSettings, config: PrunerConfig) -> None:
         raise
 
 
-def _several(settings: ServiceSettings, config: PrunerConfig) -> None:
+def _several(settings: ServiceSettings, config: PrunerConfig, make: Make) -> None:
     configure(settings.log_level, content=settings.log_content)
     with _shared_metrics():
-        server = _uvicorn(partial(_make, settings, config), settings, config, factory=True)
+        server = _uvicorn(partial(_of_worker, settings, config, make), settings, config, factory=True)
         try:
             socket = server.bind_socket()
         except SystemExit:
             raise _unbound(settings) from None
+        socket.listen(server.backlog)  # Who comes before the workers are there waits.
         workers = Multiprocess(server, [socket])
         workers.run()
     if any(process.exitcode == STARTUP_FAILURE for process in workers.processes):
         raise ConfigError("no worker could start; the log says why")
 
 
-def _make(settings: ServiceSettings, config: PrunerConfig) -> ASGIApp:
+def _of_worker(settings: ServiceSettings, config: PrunerConfig, make: Make) -> ASGIApp:
     """Make the app of a worker; ends a worker that cannot start so that it is not started anew for ever."""
-    from pruner.service.app import make_app
-
     try:
-        app = make_app(settings, config)
+        app = make(settings, config)
     except PrunerError as error:
         sys.stderr.write(f"pruner: {error}\n")
         sys.exit(STARTUP_FAILURE)

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[Process]:
     command = [sys.executable, "-m", "pruner.cli", "serve", "--port", "0", *arguments]
     folder = Path(__file__).parents[2]
     env = {**os.environ, **environment, "PYTHONPATH": str(folder)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder, env=env) as popen:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder, env=env, start_new_session=True) as popen:
         process = Process(popen)
         reader = threading.Thread(target=_read, args=(process,), daemon=True)
         reader.start()
@@ -130,7 +130,8 @@ def serving(*arguments: str, **environment: str) -> Iterator[Process]:
             wait_until(lambda: bool(process.url) or popen.poll() is not None, 120)
             yield process
         finally:
-            popen.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(popen.pid, signal.SIGKILL)  # Its workers too.
             reader.join(10)
 
 

@@ -1,6 +1,7 @@
 """`pruner serve` as a process: how it starts, how it ends, and several workers."""
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -54,7 +55,7 @@ def test_sigterm_lets_what_was_begun_finish_and_takes_nothing_new(
         process.popen.terminate()
         _wait_until_closed(process)
         let.set()
-        answer = begun.recv(65_536)
+        answer = whole(begun)
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert b'"status":"ok"' in answer
         assert process.popen.wait(60) == 0
@@ -69,7 +70,7 @@ def test_sigterm_waits_no_longer_than_the_deadline() -> None:
         assert provider.asked.wait(60)
         process.popen.terminate()
         started = time.monotonic()
-        assert b'"reason":"timeout"' in begun.recv(65_536)
+        assert b'"reason":"timeout"' in whole(begun)
         assert process.popen.wait(60) == 0
         assert time.monotonic() - started < 15
 
@@ -148,6 +149,11 @@ def test_without_a_key_a_new_one_is_made(capsys: pytest.CaptureFixture[str], mon
     assert main(["serve", "--hash-key"]) == 0
     out, err = capsys.readouterr()
     assert out.strip() == hash_key(err.split()[-1])
+
+
+def whole(connection: socket.socket) -> bytes:
+    """Read until the other side closes."""
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
 def _wait_until_closed(process: Process) -> None:
