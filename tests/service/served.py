@@ -122,7 +122,9 @@ def serving(*arguments: str, **environment: str) -> Iterator[Process]:
     command = [sys.executable, "-m", "pruner.cli", "serve", "--port", "0", *arguments]
     folder = Path(__file__).parents[2]
     env = {**os.environ, **environment, "PYTHONPATH": str(folder)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder, env=env, start_new_session=True) as popen:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=folder, env=env, start_new_session=True
+    ) as popen:
         process = Process(popen)
         reader = threading.Thread(target=_read, args=(process,), daemon=True)
         reader.start()
