@@ -137,10 +137,13 @@ def _grading(recorded: RecordedGrading, n: int) -> Grading:
         if len(values) != n:
             message = f"holds {len(values)} for a list of {n}; give one for each, null where there is none"
             raise Refusal(Code.INVALID_REQUEST, message, f"grading.{field}")
+    if any(place >= n for place in recorded.left_out):
+        raise Refusal(Code.INVALID_REQUEST, f"names a place beyond the list of {n}", "grading.left_out")
     whole = None not in recorded.grades
     return Grading(
         tuple(None if grade is None else Grade(grade) for grade in recorded.grades),
         tuple(expected),
         recorded.status or (Status.OK if whole else Status.PARTIAL),
         recorded.reason or (None if whole or recorded.status else Reason.MISSING_GRADES),
+        left_out=tuple(recorded.left_out),
     )

@@ -190,6 +190,9 @@ class RecordedGrading(Strict):
         default=None, description="of the earlier answer (default: `ok`, or `partial` with ungraded chunks)"
     )
     reason: Annotated[Reason, Field(strict=False)] | None = None
+    left_out: list[Annotated[int, Field(ge=0)]] = Field(
+        default=[], description="places that were not shown to the model, as its prompt was full; see the `trace`"
+    )
 
 
 _ASSEMBLE_EXAMPLE: dict[str, Any] = {

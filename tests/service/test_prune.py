@@ -154,6 +154,19 @@ async def test_what_prune_answers_can_be_assembled_to_the_same_answer() -> None:
     assert (again["kept"], again["decisions"]) == (pruned["kept"], pruned["decisions"])
 
 
+async def test_what_was_left_out_of_the_prompt_is_assembled_by_the_rule_of_the_fallback() -> None:
+    grading = {"grades": [5, None, None], "left_out": [1, 2]}
+    body = {"chunks": THREE["chunks"], "grading": grading, "dials": {"fallback_top_n": 2}}
+    answer = (await post(app_of(), "/v1/assemble", body)).json()
+    assert (answer["kept"], answer["status"]) == ([0, 1], "partial")
+
+
+async def test_a_place_left_out_that_is_not_in_the_list_is_refused() -> None:
+    body = {"chunks": THREE["chunks"], "grading": {"grades": [5, None, None], "left_out": [3]}}
+    response = await post(app_of(), "/v1/assemble", body)
+    assert (response.status_code, response.json()["error"]["field"]) == (422, "grading.left_out")
+
+
 @pytest.mark.parametrize("field", ["grades", "expected"])
 async def test_grades_of_another_list_are_refused(field: str) -> None:
     grading: dict[str, Any] = {"grades": [5, 1, 1], field: [5.0] if field == "expected" else [5]}
