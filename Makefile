@@ -22,7 +22,7 @@ help: ## list the targets
 
 .venv/dev.stamp: .venv/demo.stamp
 	@echo "installing what the tests need"
-	$(INSTALL) --editable '.[demo,litellm,service,otel]' --group dev
+	$(INSTALL) --editable '.[demo,litellm,service,otel,mcp]' --group dev
 	@touch $@
 
 demo: .venv/demo.stamp ## prune a real list with the embedded model; another question by Q="…"
@@ -50,7 +50,7 @@ wheel: .venv/dev.stamp ## build the wheel and the sdist into dist/
 
 constraints: .venv/dev.stamp ## resolve constraints.txt anew
 	@$(PIP) install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --extra demo --extra litellm --extra service --extra otel --group dev --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --extra demo --extra litellm --extra service --extra otel --extra mcp --group dev --universal --python-version 3.11 \
 	    --no-annotate --no-header --quiet --upgrade --output-file constraints.txt
 
 clean: ## remove what the targets made

@@ -1,6 +1,7 @@
 """The tool `prune_context` over MCP: on standard input and output, or as one route more of the service."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -22,7 +23,7 @@ from pruner.console import clean
 from pruner.service.app import make_app
 from pruner.service.auth import host_name, is_loopback
 from pruner.service.errors import Code, Refusal, invalid
-from pruner.service.limits import StrictRequest, while_connected
+from pruner.service.limits import StrictRequest, read_json, while_connected
 from pruner.service.logs import configure, log, new_request_id, request_id
 from pruner.service.models import PruneRequest, PruneResponse
 from pruner.service.parts import Parts
@@ -96,14 +97,14 @@ async def _call(arguments: dict[str, Any], parts: Parts) -> CallToolResult:
 
 
 def _read(arguments: dict[str, Any], most: int) -> PruneContext:
+    """Read arguments as the service reads a body: over standard input, nobody has yet."""
+    body = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    if len(body) > most:
+        raise Refusal(Code.BODY_TOO_LARGE, f"at most {most} bytes are taken")
     try:
-        body = PruneContext.model_validate(arguments)
+        return PruneContext.model_validate(read_json(body))
     except ValidationError as error:
         raise invalid(error.errors()) from None
-    # Over standard input nothing has counted yet.
-    if len(body.model_dump_json()) > most:
-        raise Refusal(Code.BODY_TOO_LARGE, f"at most {most} bytes are taken")
-    return body
 
 
 def run_stdio(settings: ServiceSettings, config: PrunerConfig) -> None:

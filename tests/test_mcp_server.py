@@ -26,7 +26,7 @@ from pruner.mcp_server import make_mcp_app, make_server
 from pruner.schema import GradingRequest, RawGrading
 from pruner.service.settings import ServiceSettings
 from tests.provider import chat, serve
-from tests.service.served import KEY, KEYS, THREE, first_needed, grades, post, served, wait_until
+from tests.service.served import KEY, KEYS, THREE, first_needed, grades, post, served, serving, wait_until
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[1]
@@ -46,9 +46,9 @@ async def in_memory(app: FastAPI) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def over_http(url: str, mode: str = "auto", **headers: str) -> AsyncIterator[Client]:
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-        async with Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client:
-            yield client
+    http = httpx2.AsyncClient(headers=headers, timeout=60)
+    async with http, Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client:
+        yield client
 
 
 @asynccontextmanager
@@ -142,8 +142,8 @@ async def test_the_answer_is_that_of_the_service(changes: dict[str, Any]) -> Non
         ({"query": "q", "chunks": ["a", 3]}, "chunks[1]"),
         ({"query": "q", "chunks": [{"txt": "a"}]}, "chunks[0]"),
         ({"query": "q", "chunks": [{"text": "a", "id": 1}, {"text": "b", "id": 1}]}, "chunks[1].id"),
-        ({"query": "q", "chunks": [{"text": "a", "score": float("nan")}]}, "chunks[0].score"),
-        ({"query": "q", "chunks": ["\ud800"]}, "chunks[0]"),
+        ({"query": "q", "chunks": [{"text": "a", "score": "high"}]}, "chunks[0].score"),
+        ({"query": "q", "chunks": ["\ud800"]}, "the body is no JSON"),
         ({"query": "q", "chunks": ["a"], "dials": {"threshold": 9}}, "dials.threshold"),
         ({"query": "q", "chunks": ["a"], "dials": {"model": "m"}}, "dials.model"),
         ({"query": "q", "chunks": ["a"], "api_key": "k"}, "api_key"),
@@ -164,14 +164,36 @@ async def test_the_limits_are_those_of_the_service() -> None:
 
 
 async def test_past_the_limit_of_gradings_the_rankings_order_answers() -> None:
-    app = mcp_app(max_concurrent=1)
-    with app.state.parts.gateway._admission.grading():
-        answer = await asked(app)
+    begun, let = asyncio.Event(), asyncio.Event()
+    async with in_memory(make_mcp_app(ServiceSettings(max_concurrent=1), CONFIG, backend=Slow(begun, let))) as client:
+        first = asyncio.create_task(client.call_tool(TOOL, THREE))
+        await begun.wait()
+        second = await client.call_tool(TOOL, THREE)
+        let.set()
+        assert (await first).structured_content["kept"] == [0]
+    answer = second.structured_content
     assert (answer["kept"], answer["reason"]) == ([0, 1, 2], "overloaded")
 
 
+class Slow(ScriptedBackend):
+    """Says when it is asked, and answers when it is let; or says that it was cancelled."""
+
+    def __init__(self, begun: asyncio.Event, let: asyncio.Event) -> None:
+        super().__init__(first_needed)
+        self.begun, self.let, self.cancelled = begun, let, asyncio.Event()
+
+    async def grade(self, request: GradingRequest) -> RawGrading:
+        self.begun.set()
+        try:
+            await self.let.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return await super().grade(request)
+
+
 def fails(request: GradingRequest) -> RawGrading:
-    raise BackendError("down", reason=Reason.PROVIDER_ERROR)
+    raise BackendError(Reason.PROVIDER_ERROR)
 
 
 @pytest.mark.parametrize(
@@ -295,25 +317,28 @@ async def test_over_http_a_large_body_and_other_methods_are_refused() -> None:
     assert (get.status_code, get.json()["error"]["code"]) == (405, "method_not_allowed")
 
 
+@pytest.mark.parametrize("score", [b"NaN", b"Infinity", b'"\\ud800"', b"[" * 5000])
+async def test_over_http_what_is_no_json_is_refused_and_nothing_breaks(score: bytes) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    call |= {"params": {"name": TOOL, "arguments": {"query": "q", "chunks": [{"text": "a", "score": 0.5}]}}}
+    content = json.dumps(call).encode().replace(b"0.5", score)
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    with served(mcp_app()) as url:
+        async with httpx2.AsyncClient() as http:
+            response = await http.post(f"{url}/mcp", content=content, headers=headers)
+    assert response.status_code in (200, 400)
+    answer = response.json()
+    assert "error" in answer or answer["result"]["isError"]
+
+
 @pytest.mark.parametrize("version", [None, "2025-06-18", "2026-07-28"])
 async def test_over_http_a_client_that_leaves_cancels_its_call(version: str | None) -> None:
-    cancelled = asyncio.Event()
-    begun = asyncio.Event()
-
-    class Slow(ScriptedBackend):
-        async def grade(self, request: GradingRequest) -> RawGrading:
-            begun.set()
-            try:
-                return await asyncio.sleep(3600, first_needed(request))
-            finally:
-                cancelled.set()
-
-    app = make_mcp_app(ServiceSettings(), CONFIG, backend=Slow(first_needed))
-    with served(app) as url:
+    slow = Slow(asyncio.Event(), asyncio.Event())
+    with served(make_mcp_app(ServiceSettings(), CONFIG, backend=slow)) as url:
         call = asyncio.create_task(_call_raw(url, version))
-        await asyncio.to_thread(wait_until, begun.is_set)
+        await asyncio.to_thread(wait_until, slow.begun.is_set)
         call.cancel()
-        await asyncio.to_thread(wait_until, cancelled.is_set)
+        await asyncio.to_thread(wait_until, slow.cancelled.is_set, 4)  # Its deadline, at 5 s, would cancel it too.
 
 
 async def _call_raw(url: str, version: str | None) -> None:
@@ -339,6 +364,18 @@ async def test_over_http_the_metrics_name_the_route() -> None:
             text = (await http.get(f"{url}/metrics")).text
     assert 'path="/mcp"' in text
     assert 'pruner_results_total{reason="",status="ok"} 1.0' in text
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_over_http_as_a_process_until_sigterm(workers: str) -> None:
+    with serve(chat(grades(3, 1))) as provider:
+        dials = ["--model", "openai:m", "--base-url", provider.url, "--keep-top-k", "0", "--workers", workers]
+        with serving(*dials, as_command=("mcp", "--http")) as process:
+            assert process.url.startswith("http://127.0.0.1:")
+            async with over_http(process.url) as client:
+                results = [await client.call_tool(TOOL, THREE) for _ in range(4)]
+            assert process.stop() == 0
+    assert [result.structured_content["kept"] for result in results] == [[0]] * 4
 
 
 def test_another_host_without_keys_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from pruner.service.errors import Code, Refusal
 
-__all__ = ["Admission", "StrictRequest", "StrictRoute", "while_connected"]
+__all__ = ["Admission", "StrictRequest", "StrictRoute", "read_json", "while_connected"]
 
 T = TypeVar("T")
 
@@ -97,13 +97,20 @@ class StrictRequest(Request):
         return bytes(body)
 
     async def json(self) -> Any:
-        """Read the body as the standard has it: no NaN, no lone surrogates, no endless nesting."""
-        try:
-            return from_json(await self.body(), allow_inf_nan=False)
-        except ValueError as error:
-            raise Refusal(
-                Code.INVALID_JSON, f"the body is no JSON (NaN and lone surrogates are none): {error}"
-            ) from None
+        """Read the body as JSON."""
+        return read_json(await self.body())
+
+
+def read_json(body: bytes) -> Any:
+    """Read JSON as the standard has it: no NaN, no lone surrogates, no endless nesting.
+
+    Raises:
+        Refusal: it is none.
+    """
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise Refusal(Code.INVALID_JSON, f"the body is no JSON (NaN and lone surrogates are none): {error}") from None
 
 
 class StrictRoute(APIRoute):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,9 +117,9 @@ class Process:
 
 
 @contextmanager
-def serving(*arguments: str, **environment: str) -> Iterator[Process]:
+def serving(*arguments: str, as_command: Sequence[str] = ("serve",), **environment: str) -> Iterator[Process]:
     """Run `pruner serve` on a free port, until it listens."""
-    command = [sys.executable, "-m", "pruner.cli", "serve", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "pruner.cli", *as_command, "--port", "0", *arguments]
     folder = Path(__file__).parents[2]
     env = {**os.environ, **environment, "PYTHONPATH": str(folder)}
     with subprocess.Popen(
