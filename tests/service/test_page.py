@@ -2,8 +2,11 @@
 
 import re
 from importlib.resources import files
+from itertools import combinations
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.service.served import KEYS, app_of, client
 
@@ -11,6 +14,14 @@ pytestmark = pytest.mark.anyio
 FILES = {file.name: file.read_text("utf-8") for file in files("pruner.service").joinpath("page").iterdir()}
 SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
 STYLE = FILES["page.css"]
+Vector = NDArray[np.float64]
+
+# How linear sRGB looks to the colour-blind: Machado, Oliveira and Fernandes 2009, severity 1.
+SIGHT = {
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -67,11 +78,14 @@ def colours(scheme: str) -> dict[str, str]:
     return dict(re.findall(r"--([\w-]+): (#\w{6});", {"light": light, "dark": dark}[scheme]))
 
 
+def linear(colour: str) -> Vector:
+    """Linear sRGB of a written colour, by WCAG 2.2."""
+    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+
+
 def luminance(colour: str) -> float:
-    """Relative luminance of sRGB, by WCAG 2.2."""
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return float(linear(colour) @ (0.2126, 0.7152, 0.0722))
 
 
 def contrast(one: str, other: str) -> float:
@@ -88,3 +102,20 @@ def test_text_and_bars_stand_out_from_what_they_are_on(scheme: str) -> None:
     faint = [(a, b) for a, b in texts if contrast(known[a], known[b]) < 4.5]
     faint += [(a, b) for a, b in shapes if contrast(known[a], known[b]) < 3]
     assert not faint
+
+
+def lab(linear_rgb: Vector) -> Vector:
+    """CIE 1976 L*a*b* under D65."""
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    ratio = to_xyz @ np.clip(linear_rgb, 0, 1) / (0.9505, 1, 1.089)
+    x, y, z = np.where(ratio > 0.008856, np.cbrt(ratio), 7.787 * ratio + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("sight", SIGHT)
+def test_the_colours_of_the_grades_differ_for_the_colour_blind(scheme: str, sight: str) -> None:
+    known = colours(scheme)
+    seen = [lab(np.array(SIGHT[sight]) @ linear(known[f"g{grade}"])) for grade in range(1, 6)]
+    nearest = min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2))
+    assert nearest > 15  # One is the least that can be seen at all.

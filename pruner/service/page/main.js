@@ -102,7 +102,7 @@ async function grade(query, chunks) {
 function show(query, chunks, answer) {
   const { decisions, status, reason, trace, usage, timings, arm, tokens } = answer;
   const column = (name) => decisions.map((decision) => decision[name]);
-  const record = { status, reason, arm, usage, latency: timings.grading, model: trace.model, prompt: trace.prompt };
+  const record = { status, reason, left_out: trace.left_out, arm, usage, latency: timings.grading, model: trace.model, prompt: trace.prompt };
   const graded = { ...record, query, chunks, grades: column("grade"), expected: column("expected"), by: column("by") };
   const kept = decisions.flatMap((decision, rank) => (decision.kept ? [rank] : []));
   return openRecord({ ...graded, ids: column("id"), n: chunks.length, kept, tokens: tokens.chunks, dials: {} });
@@ -137,11 +137,13 @@ function offerRecords(given) {
 
 async function openRecord(record) {
   const whole = record.chunks.every((chunk) => chunk.text !== null);
-  const { grades, expected, status, reason } = record;
+  const { grades, expected, status, reason, left_out } = record;
   // Ids may be there twice in a log, and are none of the selection's business.
   const chunks = record.chunks.map(({ text, score }) => ({ text: text ?? "", ...(score != null && { score }) }));
-  list = { chunks, grading: { grades, expected: expected ?? null, status, reason }, whole, tokens: record.tokens, record };
+  const grading = { grades, expected: expected ?? null, status, reason, left_out: left_out ?? [] };
+  list = { chunks, grading, whole, tokens: record.tokens, record };
   table.fill(record.chunks, grades, expected);
+  if (record.query) get("query").value = record.query;
   get("results").hidden = false;
   tell("about", describe(record, whole));
   get("settings").hidden = record.gradeless === true;
@@ -194,13 +196,14 @@ function changed(setting) {
   tell("said", `${named}${setting.say()} kept.${compared}`);
 }
 
-// Saves what is shown as a line of the decision log with its texts, which this page opens again.
+// Saves what is shown as a line of the decision log, with its texts where they are all known; this page opens it again.
 function save() {
   const { answer, tokens } = settings.A;
   const { decisions, trace } = answer ?? { decisions: [], trace: {} };
+  const { chunks, ...record } = list.record;
   const now = answer && { by: decisions.map((d) => d.by), kept: answer.kept, dials: trace.dials, tokens };
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([`${JSON.stringify({ ...list.record, ...now })}\n`], { type: "application/json" }));
+  link.href = URL.createObjectURL(new Blob([`${JSON.stringify({ ...record, ...now, ...(list.whole && { chunks }) })}\n`], { type: "application/json" }));
   link.download = "pruner-record.json";
   link.click();
   URL.revokeObjectURL(link.href);

@@ -5,11 +5,12 @@ const SELECTION = ["threshold", "keep_top_k", "min_score", "max_chunks", "token_
 
 // Returns {chunks, query?, form} for a list, or {records, form}; `form` says in words how the text was read.
 export function read(text) {
-  const values = readJson(text.trim());
-  if (values === null) return readPlain(text);
+  const { values, broken } = readJson(text.trim());
   if (values.length && values.every(isRecord)) {
-    return { records: values.map(toRecord), form: count(values.length, "record") };
+    const torn = broken ? `, beside ${count(broken, "broken line")}` : "";
+    return { records: values.map(toRecord), form: count(values.length, "record") + torn };
   }
+  if (broken) return readPlain(text);
   if (values.length === 1 && Array.isArray(values[0].results)) return ofReranker(values[0]);
   if (values.length === 1 && Array.isArray(values[0].chunks)) return ofList(values[0].chunks, values[0].query);
   return ofList(values);
@@ -19,18 +20,21 @@ export function count(n, what) {
   return `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 }
 
-// The values of a JSON list, of one JSON value, or of JSON lines; null where the text is no JSON.
+// The values of a JSON list, of one JSON value, or of JSON lines; and how many lines are none, as a killed writer leaves.
 function readJson(text) {
-  if (!/^[[{"]/.test(text)) return null;
+  if (!/^[[{"]/.test(text)) return { values: [], broken: 1 };
+  const whole = parsed(text);
+  if (whole !== undefined) return { values: Array.isArray(whole) ? whole : [whole], broken: 0 };
+  const lines = text.split("\n").filter((line) => line.trim()).map(parsed);
+  const values = lines.filter((value) => value !== undefined);
+  return { values, broken: lines.length - values.length };
+}
+
+function parsed(text) {
   try {
-    const value = JSON.parse(text);
-    return Array.isArray(value) ? value : [value];
+    return JSON.parse(text);
   } catch {
-    try {
-      return text.split("\n").filter((line) => line.trim()).map((line) => JSON.parse(line));
-    } catch {
-      return null;
-    }
+    return undefined;
   }
 }
 

@@ -62,7 +62,10 @@ export class Setting {
     const area = this.#find(".copy textarea");
     area.setAttribute("aria-label", `Settings as text, ${this.letter}`);
     this.#find("select").addEventListener("change", () => this.#write());
-    this.#find('[data-part="reset"]').addEventListener("click", () => this.open(this.list, {}));
+    this.#find('[data-part="reset"]').addEventListener("click", () => {
+      this.#find("input").focus(); // The button goes.
+      this.open(this.list, {});
+    });
     const button = this.#find('[data-part="copy"]');
     button.addEventListener("click", async () => {
       button.textContent = await copy(area).then(() => "Copied", (error) => error.message);
@@ -94,6 +97,7 @@ export class Setting {
         this.fault = null;
       } catch (error) {
         this.fault = error;
+        this.answer = null;
       }
     }
     this.#show();
@@ -104,11 +108,12 @@ export class Setting {
     const fault = this.#find(".fault");
     fault.hidden = !this.fault;
     fault.textContent = this.fault?.message ?? "";
-    if (this.fault || !this.answer) return;
+    this.#find('[data-part="reset"]').hidden = !Object.keys(this.dials).length;
+    if (!this.answer) return;
     const { n, kept, before, after } = this.totals;
     const [whole, left] = before ? [before, after] : [n, kept];
     const share = whole ? 1 - left / whole : 0;
-    this.#find('[data-part="share"]').textContent = `−${Math.round(share * 100)} %`;
+    this.#find('[data-part="share"]').textContent = `−${Math.round(share * 100)} % ${before ? "tokens" : "chunks"}`;
     this.#find('[data-part="chunks"]').textContent = `${kept} of ${count(n, "chunk")}`;
     const known = before !== undefined;
     this.#find('[data-part="tokens"]').textContent = known ? ` and ${after.toLocaleString("en")} of ${count(before, "token")}` : "";
@@ -147,6 +152,7 @@ export class Setting {
   }
 
   #write() {
+    if (!this.answer) return;
     const area = this.#find(".copy textarea");
     area.value = written(this.answer.trace.dials, this.#find("select").value);
     area.rows = area.value.split("\n").length + 1;
