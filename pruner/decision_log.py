@@ -19,6 +19,11 @@ _log = logging.getLogger("pruner")
 _WAITING = 10_000
 
 Line = Mapping[str, Any]
+Tell = Callable[[bool], None]
+
+
+def _nobody(written: bool) -> None:
+    """Tell nobody."""
 
 
 class DecisionLog:
@@ -32,6 +37,8 @@ class DecisionLog:
         max_bytes: size at which a file is full.
         keep: how many full files stay.
 
+        tell: is called with each line's fate, written (True) or dropped, from any thread.
+
     Attributes:
         written: lines, by this process.
         dropped: lines that the disk did not take, that came faster than they could be written, or that were no JSON.
@@ -40,8 +47,9 @@ class DecisionLog:
         ConfigError: the file cannot be opened.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int = 100_000_000, keep: int = 10) -> None:
+    def __init__(self, path: Path, *, max_bytes: int = 100_000_000, keep: int = 10, tell: Tell = _nobody) -> None:
         self.written = self.dropped = 0
+        self._tell = tell
         self._file = _File(path, max_bytes, keep)
         self._lines: queue.Queue[Callable[[], Line] | None] = queue.Queue(_WAITING)
         self._closed = False
@@ -54,12 +62,12 @@ class DecisionLog:
         Never waits and never raises: a line that finds no room is dropped.
         """
         if self._closed:
-            self.dropped += 1
+            self._count(False)
             return
         try:
             self._lines.put_nowait(make)
         except queue.Full:
-            self.dropped += 1
+            self._count(False)
 
     def close(self) -> None:
         """Write what waits and give back the file; can be called again."""
@@ -83,14 +91,20 @@ class DecisionLog:
         while (make := self._lines.get()) is not None:
             try:
                 self._file.append(_encode(make()))
-                self.written += 1
             except Exception as error:  # noqa: BLE001 - the log must outlive whatever a line or a disk brings.
                 self._drop(error)
+            else:
+                self._count(True)
 
     def _drop(self, error: Exception) -> None:
         if not self.dropped:
             _log.warning("a decision could not be logged (%s); further ones are counted in silence", error)
-        self.dropped += 1
+        self._count(False)
+
+    def _count(self, written: bool) -> None:
+        self.written += written
+        self.dropped += not written
+        self._tell(written)
 
 
 def _encode(line: Line) -> bytes:

@@ -23,7 +23,7 @@ from pruner.prompting import build_request, load_prompt
 from pruner.schema import Candidate, Chunk, Grading, PruneResult, Status, Usage
 from pruner.tokens import TokenCounter
 
-__all__ = ["Pruner", "prune", "prune_sync"]
+__all__ = ["Pruner", "check_texts", "prune", "prune_sync"]
 
 _log = logging.getLogger("pruner")
 # Of a context window, left for the answer.
@@ -81,7 +81,7 @@ class Pruner:
         """Ask for the grades: the half that costs money. Its result can be stored and assembled any number of times."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        _check_texts(query, history)
+        check_texts(query, history)
         candidates, _ = prepare(_candidates(chunks), self.config)
         if reason := self._not_asked(query, candidates):
             return self._grading(len(chunks), Status.SKIPPED, reason)
@@ -109,7 +109,7 @@ class Pruner:
             RequestError: the grading is of another list.
             ConfigError: a dial is wrong, or no selection dial.
         """
-        _check_texts(query, ())
+        check_texts(query, ())
         grading = grading or self._grading(len(chunks), Status.FALLBACK, None)
         candidates = _with_grades(_candidates(chunks), grading)
         done = assemble(candidates, grading, self.config.with_dials(**dials), self._counter)
@@ -242,7 +242,12 @@ def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:
     return window and max(window - _ROOM_FOR_REPLY, window // 2)
 
 
-def _check_texts(query: object, history: object) -> None:
+def check_texts(query: object, history: object) -> None:
+    """Refuse a query or a history that is no text.
+
+    Raises:
+        RequestError: one is not.
+    """
     if not isinstance(query, str):
         raise RequestError(f"query must be a str, not {type(query).__name__}")
     if not isinstance(history, Sequence) or isinstance(history, str) or not all(isinstance(h, str) for h in history):

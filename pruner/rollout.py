@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from pruner.decision_log import DecisionLog
 from pruner.errors import ConfigError, Reason
-from pruner.pipeline import Pruner
+from pruner.pipeline import Pruner, check_texts
 from pruner.preparation import to_chunks
 from pruner.schema import Decision, Grading, PruneResult, Status
 
@@ -19,7 +19,6 @@ T = TypeVar("T")
 Mode: TypeAlias = Literal["off", "shadow", "ab", "on"]
 
 _MODES = ("off", "shadow", "ab", "on")
-_WATCHED = 100
 PRUNER, BASELINE = "pruner", "baseline"
 
 
@@ -36,9 +35,10 @@ class Rollout:
         ab_salt: changes who is in which arm.
         log: where decisions go; its owner closes it.
         log_content: whether query and chunk texts go there too.
+        max_shadows: gradings of mode `shadow` that may run at the same time.
 
     Attributes:
-        unwatched: gradings of mode `shadow` that were left out, as 100 were running.
+        unwatched: gradings of mode `shadow` that were left out, as `max_shadows` were running.
 
     Raises:
         ConfigError: there is no such mode, or the share is none.
@@ -53,6 +53,7 @@ class Rollout:
         ab_salt: str = "",
         log: DecisionLog | None = None,
         log_content: bool = False,
+        max_shadows: int = 100,
     ) -> None:
         if mode not in _MODES:
             raise ConfigError(f"mode must be one of {', '.join(_MODES)}; got {mode!r}")
@@ -60,7 +61,7 @@ class Rollout:
             raise ConfigError(f"ab_share must be from 0 to 1; got {ab_share!r}")
         self._pruner, self._mode = pruner, mode
         self._share, self._salt = ab_share, ab_salt
-        self._log, self._log_content = log, log_content
+        self._log, self._log_content, self._max_shadows = log, log_content, max_shadows
         self._watched: set[asyncio.Task[None]] = set()
         self.unwatched = 0
 
@@ -88,6 +89,7 @@ class Rollout:
             RequestError: the arguments are unusable.
             ConfigError: a dial is wrong.
         """
+        check_texts(query, history)
         about = {"request_id": request_id, "key_hash": key and _hash(self._salt, key)[:16]}
         call = _Call(query, chunks, history, dials, about)
         baseline = self._baseline(call)
@@ -118,7 +120,7 @@ class Rollout:
         return replace(self._pruner.assemble(call.query, call.chunks, grading, **call.dials), arm=BASELINE)
 
     def _watch(self, call: "_Call[T]", baseline: PruneResult[T]) -> None:
-        if len(self._watched) >= _WATCHED:
+        if len(self._watched) >= self._max_shadows:
             self.unwatched += 1
             return
         # The caller may go on to change his lists.
@@ -178,6 +180,7 @@ def _line(result: PruneResult[T], baseline: PruneResult[T]) -> dict[str, Any]:
         "model": trace.model,
         "prompt": trace.prompt,
         "prompt_sha256": trace.prompt_sha256,
+        "left_out": list(trace.left_out),
         "dials": trace.dials,
     }
 

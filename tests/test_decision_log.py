@@ -148,6 +148,15 @@ def test_lines_that_come_faster_than_they_are_written_are_dropped_and_counted(tm
     assert log.written + log.dropped == 10_021
 
 
+def test_the_fate_of_each_line_is_told(tmp_path: Path) -> None:
+    told: list[bool] = []
+    with DecisionLog(tmp_path / "log.jsonl", tell=told.append) as log:
+        log.put(lambda: {"i": 1})
+        log.put(lambda: {"i": object()})
+    log.put(lambda: {"i": 3})
+    assert told == [True, False, False]
+
+
 def test_a_closed_log_drops_and_counts(tmp_path: Path) -> None:
     log = DecisionLog(tmp_path / "log.jsonl")
     log.close()

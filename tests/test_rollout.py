@@ -80,7 +80,7 @@ async def test_a_shadow_grades_the_list_as_it_was_given(tmp_path: Path) -> None:
     assert [line["n"] for line in await setting.lines()] == [5]
 
 
-async def test_no_more_than_a_hundred_shadows_run_at_once(tmp_path: Path) -> None:
+async def test_no_more_shadows_run_at_once_than_may(tmp_path: Path) -> None:
     gate = asyncio.Event()
 
     class Waiting:
@@ -88,8 +88,8 @@ async def test_no_more_than_a_hundred_shadows_run_at_once(tmp_path: Path) -> Non
             await gate.wait()
             return RawGrading(text=GRADES)
 
-    rollout = Rollout(Pruner(PrunerConfig(timeout=60), backend=Waiting()), "shadow")
-    for _ in range(103):
+    rollout = Rollout(Pruner(PrunerConfig(timeout=60), backend=Waiting()), "shadow", max_shadows=7)
+    for _ in range(10):
         await rollout.prune("q", FIVE)
     gate.set()
     await rollout.drain()
@@ -163,6 +163,12 @@ async def test_dials_for_this_once_are_used_and_logged(tmp_path: Path) -> None:
 async def test_the_callers_mistakes_raise_in_every_mode(tmp_path: Path, mode: Mode, chunks: Any) -> None:
     with pytest.raises(RequestError):
         await Setting(tmp_path, mode).rollout.prune("q", chunks)
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow", "ab", "on"])
+async def test_a_history_that_is_none_raises_in_every_mode(tmp_path: Path, mode: Mode) -> None:
+    with pytest.raises(RequestError, match="history"):
+        await Setting(tmp_path, mode).rollout.prune("q", FIVE, history="earlier")
 
 
 @pytest.mark.parametrize(("mode", "share"), [("on!", 0.5), ("ab", 1.5), ("ab", float("nan"))])
