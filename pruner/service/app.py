@@ -1,7 +1,8 @@
 """The app: routes, what they work with, and what stands before them."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -11,12 +12,14 @@ from fastapi.security import HTTPBearer
 
 from pruner.backends import Backend, ClosableBackend, make_backend
 from pruner.config import PrunerConfig
-from pruner.errors import ConfigError
+from pruner.decision_log import DecisionLog
 from pruner.pipeline import Pruner
+from pruner.rollout import Rollout
 from pruner.service import page, prune, rerank
+from pruner.service.bounded import BoundedPruner
 from pruner.service.errors import Code, Problem, Refusal, handle_errors
 from pruner.service.front import Front
-from pruner.service.gateway import Direct, Gateway
+from pruner.service.gateway import Gateway
 from pruner.service.health import Health, provider_address
 from pruner.service.limits import Admission
 from pruner.service.metrics import Metrics
@@ -28,6 +31,10 @@ from pruner.service.upstream import Upstream
 __all__ = ["make_app"]
 
 system = APIRouter()
+
+# Seconds beyond its deadline that a grading may take to end.
+_MARGIN = 1
+_CORS_HEADERS = ["authorization", "content-type", "x-prune-key", "x-request-id"]
 
 
 @system.get("/healthz", summary="Whether this process lives")
@@ -72,19 +79,18 @@ def make_app(
         tracing: where spans go, instead of the endpoint in the settings; closed with the app.
 
     Raises:
-        ConfigError: a key, an extra, a prompt or a model is missing.
+        ConfigError: a key, an extra, a prompt or a model is missing, or the log of decisions cannot be written.
     """
-    if settings.mode != "on" or settings.decision_log:
-        raise ConfigError("service: mode and decision_log are not available yet; leave them out")
     tracing = tracing or make_tracing(settings.otlp_endpoint, config)
     admission = Admission(settings.max_concurrent, settings.max_in_flight, settings.max_per_key)
-    owned = make_backend(config) if backend is None else None
-    pruner = _pruner(config, backend or owned, tracing)
     metrics, health = Metrics(), Health(provider_address(config))
-    gateway = Gateway(pruner, Direct(pruner), admission, metrics, health)
+    asked = backend or make_backend(config)
+    pruner = BoundedPruner(config, tracing.around(asked) if tracing else asked, admission, metrics, health)
     upstream = Upstream(settings.upstream, settings) if settings.upstream else None
-    parts = Parts(settings, config, gateway, metrics, health, upstream)
-    app = _bare_app(_lifespan(owned, upstream, tracing))
+    log = DecisionLog(settings.decision_log, tell=metrics.line) if settings.decision_log else None
+    rollout = _rollout(pruner, settings, log)
+    parts = Parts(settings, config, Gateway(pruner, rollout, metrics), metrics, health, upstream)
+    app = _bare_app(_lifespan(rollout, config.timeout, log, None if backend else asked, upstream, tracing))
     app.state.parts = parts
     app.state.settings = settings
     secured = [Security(HTTPBearer(auto_error=False))] if settings.api_keys else []
@@ -95,14 +101,21 @@ def make_app(
     handle_errors(app)
     app.add_middleware(Front, settings=settings, admission=admission, metrics=metrics, tracing=tracing)
     if settings.cors_origins:
-        allowed: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": ["authorization", "content-type"]}
+        allowed: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": _CORS_HEADERS}
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **allowed)
     return app
 
 
-def _pruner(config: PrunerConfig, backend: Backend | None, tracing: Tracing | None) -> Pruner:
-    assert backend is not None
-    return Pruner(config, backend=tracing.around(backend) if tracing else backend)
+def _rollout(pruner: Pruner, settings: ServiceSettings, log: DecisionLog | None) -> Rollout:
+    return Rollout(
+        pruner,
+        settings.mode,
+        ab_share=settings.ab_share,
+        ab_salt=settings.ab_salt,
+        log=log,
+        log_content=settings.log_content,
+        max_shadows=settings.max_concurrent,
+    )
 
 
 def _bare_app(lifespan: Any) -> FastAPI:
@@ -116,17 +129,32 @@ def _bare_app(lifespan: Any) -> FastAPI:
     )
 
 
-def _lifespan(owned: Backend | None, upstream: Upstream | None, tracing: Tracing | None) -> Any:
+def _lifespan(
+    rollout: Rollout,
+    longest: float,
+    log: DecisionLog | None,
+    owned: Backend | None,
+    upstream: Upstream | None,
+    tracing: Tracing | None,
+) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            if isinstance(owned, ClosableBackend):
-                await owned.aclose()
-            if upstream:
-                await upstream.aclose()
+        async with AsyncExitStack() as last:  # From the last line here to the first.
             if tracing:
-                tracing.close()
+                last.callback(tracing.close)
+            if upstream:
+                last.push_async_callback(upstream.aclose)
+            if isinstance(owned, ClosableBackend):
+                last.push_async_callback(owned.aclose)
+            if log:
+                last.push_async_callback(asyncio.to_thread, log.close)
+            last.push_async_callback(_drain, rollout, longest + _MARGIN)
+            yield
 
     return lifespan
+
+
+async def _drain(rollout: Rollout, patience: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            await rollout.drain()

@@ -1,63 +1,33 @@
-"""The one way from a route to the pruner: sheds what is too much, and tells metrics and health what came of it."""
+"""The one way from a route to the pruner: what a caller may set, whom the mode prunes for, what is counted."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pruner.errors import ConfigError, Reason, RequestError
 from pruner.pipeline import Pruner
+from pruner.rollout import Rollout
 from pruner.schema import Grade, Grading, PruneResult, Status
 from pruner.service.errors import Code, Refusal
-from pruner.service.health import Health
-from pruner.service.limits import Admission
+from pruner.service.logs import request_id
 from pruner.service.metrics import Metrics
 from pruner.service.models import Dials, RecordedGrading
 
-__all__ = ["Direct", "Gateway", "Grader", "open_dials"]
+__all__ = ["Gateway", "open_dials"]
 
 T = TypeVar("T")
 
 
-class Grader(Protocol):
-    """Whatever prunes a list; `Direct`, or what stands before it."""
-
-    async def prune(
-        self,
-        query: str,
-        chunks: Sequence[T],
-        *,
-        history: Sequence[str] = (),
-        key: str | None = None,
-        dials: Mapping[str, Any] = {},
-    ) -> PruneResult[T]:
-        """Prune one list; `key` is the caller's, and says whose list it is."""
-
-
-class Direct:
-    """Prunes every list."""
-
-    def __init__(self, pruner: Pruner) -> None:
-        self._pruner = pruner
-
-    async def prune(
-        self,
-        query: str,
-        chunks: Sequence[T],
-        *,
-        history: Sequence[str] = (),
-        key: str | None = None,
-        dials: Mapping[str, Any] = {},
-    ) -> PruneResult[T]:
-        """Grade and assemble."""
-        grading = await self._pruner.grade(query, chunks, history=history)
-        return self._pruner.assemble(query, chunks, grading, **dials)
-
-
 class Gateway:
-    """Prunes while there is room, else answers by the reranker's order at once."""
+    """Prunes as the mode says.
 
-    def __init__(self, pruner: Pruner, grader: Grader, admission: Admission, metrics: Metrics, health: Health) -> None:
-        self._pruner, self._grader, self._admission = pruner, grader, admission
-        self._metrics, self._health = metrics, health
+    Args:
+        pruner: selects anew.
+        rollout: decides who gets the pruned list.
+        metrics: hear of every answer.
+    """
+
+    def __init__(self, pruner: Pruner, rollout: Rollout, metrics: Metrics) -> None:
+        self._pruner, self._rollout, self._metrics = pruner, rollout, metrics
 
     async def prune(
         self,
@@ -68,22 +38,19 @@ class Gateway:
         key: str | None = None,
         dials: Mapping[str, Any] = {},
     ) -> PruneResult[T]:
-        """Prune one list.
+        """Prune one list, or do not; `key` says whose it is.
 
         Raises:
             Refusal: the dials do not agree, or the list cannot be used.
         """
         self._check(dials)
-        with self._admission.grading() as room:
-            try:
-                if room:
-                    result = await self._grader.prune(query, chunks, history=history, key=key, dials=dials)
-                else:
-                    result = self._shed(query, chunks, dials)
-            except RequestError as error:
-                raise Refusal(Code.INVALID_REQUEST, str(error)) from None
+        about: dict[str, Any] = {"history": history, "key": key, "dials": dials, "request_id": request_id.get()}
+        try:
+            result = await self._rollout.prune(query, chunks, **about)
+        except RequestError as error:
+            raise Refusal(Code.INVALID_REQUEST, str(error)) from None
         self._metrics.result(result)
-        self._health.result(result)
+        self._metrics.unwatched(self._rollout.unwatched)
         return result
 
     def assemble(
@@ -103,12 +70,6 @@ class Gateway:
             self._pruner.config.with_dials(**dials)
         except ConfigError as error:
             raise Refusal(Code.INVALID_REQUEST, str(error), "dials") from None
-
-    def _shed(self, query: str, chunks: Sequence[T], dials: Mapping[str, Any]) -> PruneResult[T]:
-        nothing = (None,) * len(chunks)
-        model = self._pruner.config.model
-        grading = Grading(nothing, nothing, Status.FALLBACK, Reason.OVERLOADED, model=model)
-        return self._pruner.assemble(query, chunks, grading, **dials)
 
 
 def open_dials(dials: Dials, limits: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:

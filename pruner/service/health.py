@@ -4,12 +4,11 @@ import asyncio
 import time
 import urllib.request
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 from pruner.config import PrunerConfig
 from pruner.errors import Reason
-from pruner.schema import PruneResult
+from pruner.schema import Grading
 
 __all__ = ["Health", "provider_address"]
 
@@ -46,10 +45,10 @@ class Health:
         self._known: tuple[float, bool] | None = None
         self._trying = asyncio.Lock()
 
-    def result(self, result: PruneResult[Any]) -> None:
+    def grading(self, grading: Grading) -> None:
         """Learn from a grading."""
-        if result.usage.calls:
-            self._learn(result.reason not in _UNREACHED)
+        if grading.usage.calls:
+            self._learn(grading.reason not in _UNREACHED)
 
     async def ready(self) -> bool:
         """Tell whether the provider could be reached lately."""

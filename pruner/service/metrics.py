@@ -6,7 +6,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from pruner.schema import PruneResult, Usage
+from pruner.schema import Grading, PruneResult, Usage
 
 __all__ = ["Metrics"]
 
@@ -23,13 +23,19 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Counter("pruner_requests", "Requests answered", ["path", "code"], registry=registry)
-        self._results = Counter("pruner_results", "Lists pruned", ["status", "reason"], registry=registry)
+        self._results = Counter("pruner_results", "Lists answered", ["status", "reason", "arm"], registry=registry)
+        self._gradings = Counter("pruner_gradings", "Gradings, of shadows too", ["status", "reason"], registry=registry)
         self._grading = Histogram(
             "pruner_grading_seconds", "Seconds of asking the model", buckets=_SECONDS, registry=registry
         )
         self._chunks = Counter("pruner_chunks", "Chunks given and kept", ["which"], registry=registry)
         self._tokens = Counter("pruner_tokens", "Tokens as the provider counted them", ["kind"], registry=registry)
         self._cost = Counter("pruner_cost_dollars", "What the gradings cost", registry=registry)
+        self._lines = Counter("pruner_decision_log_lines", "Decisions logged or lost", ["outcome"], registry=registry)
+        self._unwatched = Counter(
+            "pruner_shadows_left_out", "Gradings of mode shadow that found no room", registry=registry
+        )
+        self._known_unwatched = 0
         self.in_flight = Gauge(
             "pruner_in_flight", "Requests being answered", multiprocess_mode="livesum", registry=registry
         )
@@ -39,13 +45,26 @@ class Metrics:
         self._requests.labels(path, str(code)).inc()
 
     def result(self, result: PruneResult[Any]) -> None:
-        """Count a pruned list."""
-        self._results.labels(result.status, result.reason or "").inc()
+        """Count the answer to a list."""
+        self._results.labels(result.status, result.reason or "", result.arm or "").inc()
         self._chunks.labels("given").inc(len(result.decisions))
         self._chunks.labels("kept").inc(len(result.chunks))
-        if result.usage.calls:
-            self._grading.observe(result.latency)
-            self._usage(result.usage)
+
+    def grading(self, grading: Grading) -> None:
+        """Count a grading, whether anyone waited for it or not."""
+        self._gradings.labels(grading.status, grading.reason or "").inc()
+        if grading.usage.calls:
+            self._grading.observe(grading.latency)
+            self._usage(grading.usage)
+
+    def line(self, written: bool) -> None:
+        """Count a line of the decision log; may be called from any thread."""
+        self._lines.labels("written" if written else "dropped").inc()
+
+    def unwatched(self, total: int) -> None:
+        """Count the shadows that were left out, of which this worker has had so many."""
+        self._unwatched.inc(total - self._known_unwatched)
+        self._known_unwatched = total
 
     def _usage(self, usage: Usage) -> None:
         self._tokens.labels("input").inc(usage.input_tokens)

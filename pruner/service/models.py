@@ -236,7 +236,7 @@ class PruneResponse(BaseModel):
     reason: Reason | None = Field(description="why the status is not `ok`")
     usage: Usage = Field(description="tokens as the provider counted them; cost in US dollars, null where unpriced")
     timings: Timings
-    arm: str | None = Field(default=None, description="`pruner` or `baseline`, where a share is pruned")
+    arm: str | None = Field(description="whose list this is, `pruner` or `baseline`; null from `/v1/assemble`")
     texts: list[str] | None = Field(default=None, description="of the kept chunks, on request")
     tokens: Tokens | None = Field(default=None, description="on request")
     trace: Trace | None = Field(default=None, description="on request; its indices are places in reranker order")

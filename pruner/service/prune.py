@@ -69,7 +69,8 @@ def check_length(n: int, parts: Parts, field: str) -> None:
 
 def write_note(note: Note, parts: Parts, query: str, chunks: Sequence[Chunk], result: PruneResult[Chunk]) -> None:
     """Say what came of a request in its log line and span."""
-    note.update(status=result.status, reason=result.reason, chunks=len(chunks), kept=len(result.chunks))
+    note.update(status=result.status, reason=result.reason, arm=result.arm)
+    note.update(chunks=len(chunks), kept=len(result.chunks))
     usage, seconds = result.usage, round(result.latency, 4)
     note.update(calls=usage.calls, cost=usage.cost, grading_seconds=seconds)
     if parts.settings.log_content:
@@ -94,7 +95,7 @@ def _answer(
         reason=result.reason,
         usage=result.usage,
         timings=Timings(grading=result.latency, total=time.perf_counter() - started),
-        arm=getattr(result, "arm", None),
+        arm=result.arm,
         texts=result.texts if body.texts else None,
         tokens=_tokens(result) if body.tokens else None,
         trace=result.trace if body.trace else None,

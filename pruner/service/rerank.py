@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pruner.errors import Reason
@@ -71,6 +71,7 @@ class Pruned(BaseModel):
 
     status: Status
     reason: Reason | None = None
+    arm: str | None
     documents: int
     kept: int
     usage: Usage
@@ -101,22 +102,30 @@ class RerankResponse(BaseModel):
     usage: JinaUsage
 
 
+# The fields of a body are the reranker's; any client of one can add a header.
+_Key = Annotated[
+    str | None, Header(max_length=1000, description="whose list it is: equal keys get the same arm, in mode `ab`")
+]
+
+
 @router.post(
     "/v1/rerank", response_model=RerankResponse, summary="Prune as a reranker that leaves out what is not needed"
 )
 @router.post("/v2/rerank", response_model=RerankResponse, include_in_schema=False)
 @router.post("/rerank", response_model=RerankResponse, include_in_schema=False)
-async def _rerank(body: RerankRequest, request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+async def _rerank(
+    body: RerankRequest, request: Request, parts: Annotated[Parts, Depends(parts_of)], x_prune_key: _Key = None
+) -> Response:
     check_length(len(body.documents), parts, "documents")
-    answer = await while_connected(request, _pruned(body, request, parts))
+    answer = await while_connected(request, _pruned(body, request, parts, x_prune_key))
     return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")
 
 
-async def _pruned(body: RerankRequest, request: Request, parts: Parts) -> RerankResponse:
+async def _pruned(body: RerankRequest, request: Request, parts: Parts, key: str | None) -> RerankResponse:
     ranking = await _ranking(body, parts)
     chunks = [Chunk(text=body.documents[place].text, score=score) for place, score in ranking]
     dials = _at_most(body.top_n, parts)
-    result = await parts.gateway.prune(body.query, chunks, dials=dials)
+    result = await parts.gateway.prune(body.query, chunks, key=key, dials=dials)
     write_note(request.scope[NOTE], parts, body.query, chunks, result)
     return _answer(body, chunks, ranking, result)
 
@@ -150,9 +159,8 @@ def _answer(
         place, score = ranking[rank]
         document = body.documents[place].model_dump() if body.return_documents else None
         results.append(RerankResult(index=place, relevance_score=score, document=document))
-    pruned = Pruned(
-        status=result.status, reason=result.reason, documents=len(body.documents), kept=len(results), usage=usage
-    )
+    how: dict[str, Any] = {"status": result.status, "reason": result.reason, "arm": result.arm}
+    pruned = Pruned(**how, documents=len(body.documents), kept=len(results), usage=usage)
     return RerankResponse(
         id=request_id.get(),
         model=body.model,

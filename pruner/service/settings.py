@@ -145,6 +145,12 @@ class ServiceSettings(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _not_watched_in_vain(self) -> Self:
+        if self.mode == "shadow" and not self.decision_log:
+            raise ValueError("mode 'shadow' pays for gradings that only the log of decisions shows: set decision_log")
+        return self
+
     @model_validator(mode="wrap")
     @classmethod
     def _one_line(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:

@@ -102,6 +102,7 @@ def _attributes(note: Mapping[str, Any]) -> dict[str, Any]:
         "http.response.status_code": note.get("code"),
         "pruner.status": note.get("status"),
         "pruner.reason": note.get("reason"),
+        "pruner.arm": note.get("arm"),
         "pruner.chunks": note.get("chunks"),
         "pruner.kept": note.get("kept"),
     }

@@ -92,7 +92,7 @@ def test_several_workers_answer_and_count_together_and_end_with_0() -> None:
             with httpx2.Client() as fresh:
                 assert fresh.post(f"{process.url}/v1/prune", json=THREE, timeout=60).json()["status"] == "ok"
         text = httpx2.get(f"{process.url}/metrics").text
-        assert 'pruner_results_total{reason="",status="ok"} 20.0' in text
+        assert 'pruner_results_total{arm="pruner",reason="",status="ok"} 20.0' in text
         assert process.stop() == 0
 
 

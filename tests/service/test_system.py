@@ -118,7 +118,7 @@ async def test_metrics_count_requests_results_chunks_tokens_and_gradings() -> No
     expected = {
         'pruner_requests_total{code="200",path="/v1/prune"}': 2,
         'pruner_requests_total{code="422",path="/v1/prune"}': 1,
-        'pruner_results_total{reason="",status="ok"}': 2,
+        'pruner_results_total{arm="pruner",reason="",status="ok"}': 2,
         'pruner_chunks_total{which="given"}': 6,
         'pruner_chunks_total{which="kept"}': 2,
         'pruner_tokens_total{kind="input"}': 200,
@@ -133,7 +133,7 @@ async def test_metrics_count_requests_results_chunks_tokens_and_gradings() -> No
 
 async def test_metrics_count_fallbacks_by_reason() -> None:
     found = await metrics_after(app_of(failing(Reason.RATE_LIMITED)), THREE)
-    assert found['pruner_results_total{reason="rate_limited",status="fallback"}'] == 1
+    assert found['pruner_results_total{arm="pruner",reason="rate_limited",status="fallback"}'] == 1
 
 
 async def test_paths_that_there_are_not_make_no_series_of_their_own() -> None:
