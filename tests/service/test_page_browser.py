@@ -482,6 +482,16 @@ def test_a_failed_grading_is_shown_as_a_fallback(browser: Browser) -> None:
         page.close()
 
 
+def test_a_list_that_was_not_to_be_pruned_is_shown_as_the_baseline(browser: Browser) -> None:
+    with served(app_of(Script(), config=CONFIG, mode="off")) as url:
+        page = browser.new_page()
+        page.goto(url)
+        grade(page)
+        expect(page.locator("#about")).to_contain_text("the baseline: this list was not to be pruned")
+        assert kept(page) == list(range(6))
+        page.close()
+
+
 def test_a_service_that_is_gone_is_said(browser: Browser) -> None:
     with served(app_of(Script(), config=CONFIG)) as url:
         page = browser.new_page()
