@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
-EXTRAS := demo litellm langchain llamaindex haystack agents sentences eval
+EXTRAS := demo litellm langchain llamaindex haystack agents sentences eval service otel mcp
 COMMA := ,
 SPACE := $() $()
 

@@ -8,6 +8,7 @@ from pruner.budget import FitBudget
 from pruner.candidates import By, Candidate, Chunk, Conflict
 from pruner.config import PrunerConfig
 from pruner.coverage import cover, relevances, uncovered
+from pruner.errors import Reason
 from pruner.extract import Extract
 from pruner.order import Order
 from pruner.packing import MaxChunks, TokenCap
@@ -170,10 +171,10 @@ def _select(config: PrunerConfig, first: tuple[int, ...], covering: tuple[int, .
 
 
 def _judge(grading: Grading, config: PrunerConfig, covering: tuple[int, ...]) -> list[Stage]:
+    if grading.status is Status.FALLBACK or grading.reason is Reason.BASELINE:
+        return [FallbackTopN(config.fallback_top_n, covering)]
     if grading.status is Status.SKIPPED:
         return [KeepAll()]
-    if grading.status is Status.FALLBACK:
-        return [FallbackTopN(config.fallback_top_n, covering)]
     threshold = Threshold(config.threshold, config.keep_top_k, config.scoring == "expected", covering)
     if grading.left_out:
         return [LeftOut(frozenset(grading.left_out), config.fallback_top_n, covering), threshold]

@@ -1,4 +1,4 @@
-"""The command line: `pruner prune | explain | demo | model | prompt | config`."""
+"""The command line: `pruner prune | explain | serve | mcp | demo | model | prompt | config`."""
 
 import argparse
 import asyncio
@@ -10,18 +10,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pydantic import SecretStr, ValidationError
 
 from pruner.config import PrunerConfig, gather
 from pruner.console import clean, table
-from pruner.errors import PrunerError, RequestError
+from pruner.errors import ConfigError, PrunerError, RequestError
 from pruner.pipeline import Pruner
 from pruner.preparation import to_chunks
 from pruner.prompting import load_prompt, prompt_names
 from pruner.schema import PruneResult, Status, Trace
 from pruner.views import decision_table, explanation, summary
+
+if TYPE_CHECKING:
+    from pruner.service.settings import ServiceSettings
 
 __all__ = ["main"]
 
@@ -77,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
     _add_prune(commands)
     _add_explain(commands)
+    _add_serve(commands)
+    _add_mcp(commands)
     _add_demo(commands)
     _add_model(commands)
     _add_prompt(commands)
@@ -111,6 +116,41 @@ def _add_explain(commands: Any) -> None:
     parser = commands.add_parser("explain", help="show a trace as a table", description=_explain.__doc__)
     parser.add_argument("trace", metavar="TRACE.json|-", help="a trace, or what `pruner prune --json` prints")
     parser.set_defaults(run=_explain)
+
+
+def _add_serve(commands: Any) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="serve over HTTP",
+        description="Serve over HTTP until SIGTERM. All settings: docs/service.md. Needs the extra `service`.",
+    )
+    _add_listening(parser)
+    parser.add_argument(
+        "--hash-key", action="store_true", help="print the hash of a key read from standard input, or of a new one"
+    )
+    _add_dials(parser)
+    parser.set_defaults(run=_serve)
+
+
+def _add_mcp(commands: Any) -> None:
+    parser = commands.add_parser(
+        "mcp",
+        help="serve the tool prune_context to agents",
+        description="Serve the tool prune_context over MCP, on standard input and output. Needs the extra `mcp`.",
+    )
+    parser.add_argument("--http", action="store_true", help="over HTTP instead: what `serve` serves, and /mcp")
+    _add_listening(parser)
+    _add_dials(parser)
+    parser.set_defaults(run=_mcp)
+
+
+def _add_listening(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", help="port to listen on; 0 takes a free one (default: 8000)")
+    parser.add_argument("--workers", help="processes (default: 1)")
+    parser.add_argument(
+        "--allow-unauthenticated", action="store_true", default=None, help="listen on any host without keys"
+    )
 
 
 def _add_demo(commands: Any) -> None:
@@ -262,6 +302,40 @@ def _as_json(result: PruneResult[Any]) -> dict[str, Any]:
         "tokens_after": result.tokens_after,
         "trace": result.trace.model_dump(mode="json"),
     }
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from pruner.service.auth import hash_key, new_key
+
+    if options.hash_key:
+        given = "" if sys.stdin.isatty() else sys.stdin.readline().strip()
+        key = given or new_key()
+        if not given:
+            _note(f"the key, shown only now: {key}")
+        _say(hash_key(key))
+        return EXIT_OK
+    try:
+        from pruner.service.serve import run
+    except ImportError as error:
+        raise ConfigError(f"no {error.name}: serving needs pip install 'listwise-pruner[service]'") from None
+    run(*_service(options))
+    return EXIT_OK
+
+
+def _mcp(options: argparse.Namespace) -> int:
+    try:
+        from pruner.mcp_server import run_http, run_stdio
+    except ImportError as error:
+        raise ConfigError(f"no {error.name}: MCP needs pip install 'listwise-pruner[mcp]'") from None
+    (run_http if options.http else run_stdio)(*_service(options))
+    return EXIT_OK
+
+
+def _service(options: argparse.Namespace) -> "tuple[ServiceSettings, PrunerConfig]":
+    from pruner.service.settings import ServiceSettings
+
+    given = {n: v for n in ServiceSettings.model_fields if (v := getattr(options, n, None)) is not None}
+    return ServiceSettings.load(**given), PrunerConfig.load(**_dials(options))
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -27,7 +27,16 @@ from pruner.candidates import Grade
 from pruner.dialtypes import PREFIXES, Cap, Count, Share, http_url, known_prefix, level, no_bool, sendable
 from pruner.errors import ConfigError
 
-__all__ = ["KEY_VARIABLES", "PREFIXES", "PrunerConfig", "Sources", "gather"]
+__all__ = [
+    "KEY_VARIABLES",
+    "PREFIXES",
+    "PrunerConfig",
+    "Sources",
+    "explain",
+    "find_table",
+    "gather",
+    "http_url",
+]
 
 # litellm reads the variables of its many vendors itself.
 KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
@@ -60,6 +69,7 @@ _SELECTION_DIALS = frozenset(
     ]
 )
 
+_SERVICE, _SERVICE_VARIABLE = "service", "PRUNER_SERVICE_"
 _OTHER_VARIABLES = ("PRUNER_CACHE_DIR", "PRUNER_TEST_FORBID_SKIPS")
 
 Sources = dict[str, str]
@@ -238,15 +248,16 @@ class PrunerConfig(BaseModel):
         try:
             return handler(data)
         except ValidationError as error:
-            raise ConfigError(_explain(error)) from None
+            raise ConfigError(explain(error, "dial", cls.model_fields)) from None
 
 
-def _explain(error: ValidationError) -> str:
+def explain(error: ValidationError, kind: str, known: Iterable[str]) -> str:
+    """Say in one line what is wrong, and for an unknown name which of the known ones was perhaps meant."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(name, PrunerConfig.model_fields, 1)
-        return f"unknown dial {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+        close = difflib.get_close_matches(name, known, 1)
+        return f"unknown {kind} {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
     message = first["msg"].removeprefix("Value error, ")
     return f"{name}: {message}" if name else message
 
@@ -272,7 +283,8 @@ def gather(file: str | Path | None = None, **dials: Any) -> tuple[dict[str, Any]
 def _from_environment() -> tuple[dict[str, Any], Sources]:
     variables = {name: f"PRUNER_{name.upper()}" for name in PrunerConfig.model_fields}
     known = {*variables.values(), *_OTHER_VARIABLES}
-    if unknown := sorted(v for v in os.environ if v.startswith("PRUNER_") and v not in known):
+    ours = [v for v in os.environ if v.startswith("PRUNER_") and not v.startswith(_SERVICE_VARIABLE)]
+    if unknown := sorted(v for v in ours if v not in known):
         close = difflib.get_close_matches(unknown[0], known, 1)
         raise ConfigError(f"unknown variable {unknown[0]!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
     found = {name: os.environ[v] for name, v in variables.items() if os.environ.get(v, "").strip()}
@@ -280,6 +292,13 @@ def _from_environment() -> tuple[dict[str, Any], Sources]:
 
 
 def _from_file(file: str | Path | None) -> tuple[dict[str, Any], Sources]:
+    table, path = find_table(file)
+    dials = {name: value for name, value in table.items() if name != _SERVICE}
+    return dials, dict.fromkeys(dials, path)
+
+
+def find_table(file: str | Path | None = None) -> tuple[dict[str, Any], str]:
+    """Read the dials' table, which may hold one named `service`, from the first file that has it, and its name."""
     for path in [Path(file)] if file else [Path("pruner.toml"), Path("pyproject.toml")]:
         if file or path.is_file():
             table = _read_toml(path)
@@ -288,8 +307,8 @@ def _from_file(file: str | Path | None) -> tuple[dict[str, Any], Sources]:
                 if not isinstance(table, Mapping):
                     raise ConfigError(f"{path}: [tool.pruner] must be a table")
             if table:
-                return dict(table), dict.fromkeys(table, str(path))
-    return {}, {}
+                return dict(table), str(path)
+    return {}, ""
 
 
 def _read_toml(path: Path) -> Mapping[str, Any]:

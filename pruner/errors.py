@@ -22,6 +22,7 @@ class Reason(StrEnum):
 
     TOO_FEW_CHUNKS = "too_few_chunks"
     NOT_WORTH_IT = "not_worth_it"
+    BASELINE = "baseline"
     MISSING_GRADES = "missing_grades"
     TIMEOUT = "timeout"
     RATE_LIMITED = "rate_limited"
@@ -35,6 +36,7 @@ class Reason(StrEnum):
     UNPARSEABLE = "unparseable"
     SCHEMA_MISMATCH = "schema_mismatch"
     UNINFORMATIVE = "uninformative"
+    OVERLOADED = "overloaded"
 
 
 class PrunerError(Exception):

@@ -27,7 +27,7 @@ from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Statu
 from pruner.tokens import TokenCounter
 from pruner.tracing import TraceMaker
 
-__all__ = ["Pruner", "prune", "prune_sync"]
+__all__ = ["Pruner", "check_texts", "prune", "prune_sync"]
 
 _log = logging.getLogger("pruner")
 # Of a context window, left for the answer.
@@ -338,12 +338,21 @@ def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:
     return window and max(window - _ROOM_FOR_REPLY, window // 2)
 
 
-def _asked(query: object, history: object, principals: object, required: object) -> Asked:
+def check_texts(query: object, history: object) -> None:
+    """Refuse a query or a history that is no text.
+
+    Raises:
+        RequestError: one is not.
+    """
     if not isinstance(query, str):
         raise RequestError(f"query must be a str, not {type(query).__name__}")
     if not isinstance(history, Sequence):
         raise RequestError("history must be a list of str")
     _names("history", history)
+
+
+def _asked(query: str, history: object, principals: object, required: object) -> Asked:
+    check_texts(query, history)
     names = frozenset(_names("principals", principals))
     return Asked(query, names, _names("required_query_ids", required))
 

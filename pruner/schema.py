@@ -295,6 +295,7 @@ class PruneResult(Generic[T]):
         evidence: the kept chunks as the stages left them, in the order of `chunks`.
         conflicts: near-equal chunks that say different things, at least one of each pair kept.
         uncovered_query_ids: required sub-queries that no kept chunk serves.
+        arm: `pruner` or `baseline` where a rollout decided which list this is; see `pruner.rollout`.
     """
 
     chunks: list[T]
@@ -310,11 +311,17 @@ class PruneResult(Generic[T]):
     _all_texts: Sequence[str] = field(repr=False, compare=False)
     _counter: Counter = field(repr=False, compare=False)
     _make_trace: Callable[[], Trace] = field(repr=False, compare=False)
+    arm: str | None = field(default=None, kw_only=True)
 
     @cached_property
     def trace(self) -> Trace:
         """The record of the stages, written when first asked for; holds no text."""
         return self._make_trace()
+
+    @property
+    def given_texts(self) -> list[str]:
+        """The texts of all chunks as given, in input order; empty for what the caller may not see."""
+        return list(self._all_texts)
 
     @cached_property
     def tokens(self) -> tuple[int, ...]:

@@ -16,9 +16,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(out.glob("*.whl"))
 
 
-def test_the_wheel_holds_the_prompts_the_licence_and_the_type_marker(wheel: Path) -> None:
+def test_the_wheel_holds_the_prompts_the_page_the_licence_and_the_type_marker(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {"pruner/prompts/grade.v1.jinja", "pruner/prompts/probe.v1.jinja", "pruner/py.typed"} <= set(names)
+    page = (ROOT / "pruner" / "service" / "page").iterdir()
+    assert {f"pruner/service/page/{file.name}" for file in page} <= set(names)
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert all(name.startswith(("pruner/", "listwise_pruner-")) for name in names)
 

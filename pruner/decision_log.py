@@ -1,0 +1,180 @@
+"""An append-only log of decisions: JSON lines, turned over by size, written beside the requests."""
+
+import fcntl
+import json
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pruner.errors import ConfigError
+
+__all__ = ["DecisionLog"]
+
+_log = logging.getLogger("pruner")
+_WAITING = 10_000
+
+Line = Mapping[str, Any]
+Tell = Callable[[bool], None]
+
+
+def _nobody(written: bool) -> None:
+    """Tell nobody."""
+
+
+class DecisionLog:
+    """A file that lines are appended to by a thread of its own; several processes may write to it.
+
+    A line is written whole, at once and without a buffer, so that a killed process loses only what it had not got to.
+    What cannot be written is dropped and counted.
+
+    Args:
+        path: of the file; when it is full it becomes `path.1`, and `path.1` becomes `path.2`.
+        max_bytes: size at which a file is full.
+        keep: how many full files stay.
+
+        tell: is called with each line's fate, written (True) or dropped, from any thread.
+
+    Attributes:
+        written: lines, by this process.
+        dropped: lines that the disk did not take, that came faster than they could be written, or that were no JSON.
+
+    Raises:
+        ConfigError: the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int = 100_000_000, keep: int = 10, tell: Tell = _nobody) -> None:
+        self.written = self.dropped = 0
+        self._tell = tell
+        self._file = _File(path, max_bytes, keep)
+        self._lines: queue.Queue[Callable[[], Line] | None] = queue.Queue(_WAITING)
+        self._closed = False
+        self._thread = threading.Thread(target=self._write_all, name="decision-log", daemon=True)
+        self._thread.start()
+
+    def put(self, make: Callable[[], Line]) -> None:
+        """Log what `make` returns. It is called in the log's thread, so that counting tokens delays nobody.
+
+        Never waits and never raises: a line that finds no room is dropped.
+        """
+        if self._closed:
+            self._count(False)
+            return
+        try:
+            self._lines.put_nowait(make)
+        except queue.Full:
+            self._count(False)
+
+    def close(self) -> None:
+        """Write what waits and give back the file; can be called again."""
+        if not self._closed:
+            self._closed = True
+            self._lines.put(None)
+            self._thread.join()
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _write_all(self) -> None:
+        while (make := self._lines.get()) is not None:
+            try:
+                self._file.append(_encode(make()))
+            except Exception as error:  # noqa: BLE001 - the log must outlive whatever a line or a disk brings.
+                self._drop(error)
+            else:
+                self._count(True)
+
+    def _drop(self, error: Exception) -> None:
+        if not self.dropped:
+            _log.warning("a decision could not be logged (%s); further ones are counted in silence", error)
+        self._count(False)
+
+    def _count(self, written: bool) -> None:
+        self.written += written
+        self.dropped += not written
+        self._tell(written)
+
+
+def _encode(line: Line) -> bytes:
+    return json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+class _File:
+    """The file that is written now."""
+
+    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
+        self._path, self._max_bytes, self._keep = path, max_bytes, keep
+        self._handle, self._torn = -1, False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._open()
+        except OSError as error:
+            raise ConfigError(f"cannot write the decision log {path}: {error.strerror}") from None
+
+    def append(self, line: bytes) -> None:
+        """Write a line.
+
+        Raises:
+            OSError: the disk does not take it.
+        """
+        if os.fstat(self._handle).st_size + len(line) > self._max_bytes or not self._is_current():
+            self._turn_over(len(line))
+        # What a full disk or a killed process left of a line must not swallow this one.
+        whole = b"\n" + line if self._torn else line
+        written = os.write(self._handle, whole)
+        self._torn = written != len(whole)
+        if self._torn:
+            raise OSError(f"only {written} of {len(whole)} bytes were taken")
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def _open(self) -> None:
+        handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        size = os.fstat(handle).st_size
+        self._torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = handle
+
+    def _is_current(self) -> bool:
+        """Say whether the file is still there by its name: another process may have turned it over."""
+        try:
+            return os.path.samestat(os.fstat(self._handle), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _turn_over(self, room: int) -> None:
+        """Make room, unless another process just did."""
+        lock = os.open(self._numbered("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if self._is_current() and 0 < os.fstat(self._handle).st_size > self._max_bytes - room:
+                self._rename_all()
+            self._open()
+        finally:
+            os.close(lock)
+
+    def _rename_all(self) -> None:
+        for number in range(self._keep - 1, 0, -1):
+            if self._numbered(number).exists():
+                self._numbered(number).replace(self._numbered(number + 1))
+        if self._keep:
+            self._path.replace(self._numbered(1))
+        else:
+            self._path.unlink()
+
+    def _numbered(self, number: int | str) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")

@@ -1,0 +1,193 @@
+"""Turning pruning on safely: for nobody, for nobody while it is watched, for a share, for everyone."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from pruner.decision_log import DecisionLog
+from pruner.errors import ConfigError, Reason
+from pruner.pipeline import Pruner, check_texts
+from pruner.preparation import to_chunks
+from pruner.schema import Decision, Grading, PruneResult, Status
+
+__all__ = ["Mode", "Rollout", "arm_of"]
+
+T = TypeVar("T")
+Mode: TypeAlias = Literal["off", "shadow", "ab", "on"]
+
+_MODES = ("off", "shadow", "ab", "on")
+PRUNER, BASELINE = "pruner", "baseline"
+
+
+class Rollout:
+    """A pruner that is being turned on.
+
+    The baseline is the reranker's order, cut to `fallback_top_n`: what the caller had before.
+
+    Args:
+        pruner: its owner closes it.
+        mode: `off`: everyone gets the baseline, nothing is graded. `shadow`: everyone gets the baseline at once, and
+            the grading runs beside it and is logged. `ab`: a share of the keys gets the pruned list. `on`: everyone.
+        ab_share: share of the keys that are in the arm `pruner`.
+        ab_salt: changes who is in which arm.
+        log: where decisions go; its owner closes it.
+        log_content: whether query and chunk texts go there too.
+        max_shadows: gradings of mode `shadow` that may run at the same time.
+
+    Attributes:
+        unwatched: gradings of mode `shadow` that were left out, as `max_shadows` were running.
+
+    Raises:
+        ConfigError: there is no such mode, or the share is none.
+    """
+
+    def __init__(
+        self,
+        pruner: Pruner,
+        mode: Mode = "on",
+        *,
+        ab_share: float = 0.5,
+        ab_salt: str = "",
+        log: DecisionLog | None = None,
+        log_content: bool = False,
+        max_shadows: int = 100,
+    ) -> None:
+        if mode not in _MODES:
+            raise ConfigError(f"mode must be one of {', '.join(_MODES)}; got {mode!r}")
+        if not 0 <= ab_share <= 1:
+            raise ConfigError(f"ab_share must be from 0 to 1; got {ab_share!r}")
+        self._pruner, self._mode = pruner, mode
+        self._share, self._salt = ab_share, ab_salt
+        self._log, self._log_content, self._max_shadows = log, log_content, max_shadows
+        self._watched: set[asyncio.Task[None]] = set()
+        self.unwatched = 0
+
+    async def prune(
+        self,
+        query: str,
+        chunks: Sequence[T],
+        *,
+        history: Sequence[str] = (),
+        key: str | None = None,
+        dials: Mapping[str, Any] = {},
+        request_id: str | None = None,
+    ) -> PruneResult[T]:
+        """Prune, or do not, as the mode says; `result.arm` tells which.
+
+        Args:
+            query: the question.
+            chunks: in reranker order, best first.
+            history: earlier turns of the conversation, oldest first.
+            key: of a user or a conversation: the same key is always in the same arm. Without one the query decides.
+            dials: selection dials for this once.
+            request_id: for the log.
+
+        Raises:
+            RequestError: the arguments are unusable.
+            ConfigError: a dial is wrong.
+        """
+        check_texts(query, history)
+        about = {"request_id": request_id, "key_hash": key and _hash(self._salt, key)[:16]}
+        call = _Call(query, chunks, history, dials, about)
+        baseline = self._baseline(call)
+        if self._mode == "shadow":
+            self._watch(call, baseline)
+            return baseline
+        result = await self._graded(call) if self._arm(key or query) == PRUNER else baseline
+        self._note(call, result, baseline)
+        return result
+
+    async def drain(self) -> None:
+        """Wait for the gradings of mode `shadow` that still run on this loop."""
+        here = asyncio.get_running_loop()
+        await asyncio.gather(*(task for task in self._watched if task.get_loop() is here), return_exceptions=True)
+
+    def _arm(self, key: str) -> str:
+        if self._mode == "ab":
+            return arm_of(key, self._share, self._salt)
+        return PRUNER if self._mode == "on" else BASELINE
+
+    async def _graded(self, call: "_Call[T]") -> PruneResult[T]:
+        grading = await self._pruner.grade(call.query, call.chunks, history=call.history)
+        return replace(self._pruner.assemble(call.query, call.chunks, grading, **call.dials), arm=PRUNER)
+
+    def _baseline(self, call: "_Call[T]") -> PruneResult[T]:
+        nothing = (None,) * len(to_chunks(call.chunks))
+        grading = Grading(nothing, nothing, Status.SKIPPED, Reason.BASELINE, model=self._pruner.config.model)
+        return replace(self._pruner.assemble(call.query, call.chunks, grading, **call.dials), arm=BASELINE)
+
+    def _watch(self, call: "_Call[T]", baseline: PruneResult[T]) -> None:
+        if len(self._watched) >= self._max_shadows:
+            self.unwatched += 1
+            return
+        # The caller may go on to change his lists.
+        call = replace(call, chunks=list(call.chunks), history=list(call.history))
+
+        async def grade() -> None:
+            self._note(call, await self._graded(call), baseline)
+
+        task = asyncio.ensure_future(grade())
+        self._watched.add(task)
+        task.add_done_callback(self._watched.discard)
+
+    def _note(self, call: "_Call[T]", result: PruneResult[T], baseline: PruneResult[T]) -> None:
+        if self._log is None:
+            return
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        known = {"time": time, **call.about, "mode": self._mode}
+        content = {"query": call.query, "chunks": result.given_texts} if self._log_content else {}
+        self._log.put(lambda: {**known, **_line(result, baseline), **content})
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[T]):
+    """What the caller gave."""
+
+    query: str
+    chunks: Sequence[T]
+    history: Sequence[str]
+    dials: Mapping[str, Any]
+    about: Mapping[str, Any]
+
+
+def arm_of(key: str, share: float, salt: str = "") -> str:
+    """Return `pruner` for about `share` of all keys and `baseline` for the others; the same for a key every time."""
+    return PRUNER if int(_hash(salt, key)[:16], 16) < share * 2**64 else BASELINE
+
+
+def _hash(salt: str, key: str) -> str:
+    return hashlib.sha256(f"{salt}\0{key}".encode(errors="surrogatepass")).hexdigest()
+
+
+def _line(result: PruneResult[T], baseline: PruneResult[T]) -> dict[str, Any]:
+    decisions = result.decisions
+    columns = {name: [getattr(d, field) for d in decisions] for name, field in _COLUMNS.items()}
+    usage, trace = result.usage, result.trace
+    return {
+        "arm": result.arm,
+        "status": result.status,
+        "reason": result.reason,
+        "n": len(decisions),
+        "kept": _kept(result.decisions),
+        "baseline": _kept(baseline.decisions),
+        **columns,
+        "tokens": list(result.tokens),
+        "usage": {name: getattr(usage, name) for name in _USAGE},
+        "latency": round(result.latency, 4),
+        "model": trace.model,
+        "prompt": trace.prompt,
+        "prompt_sha256": trace.prompt_sha256,
+        "left_out": list(trace.left_out),
+        "dials": trace.dials,
+    }
+
+
+_COLUMNS = {"ids": "id", "grades": "grade", "expected": "expected", "by": "by"}
+_USAGE = ("input_tokens", "output_tokens", "cached_tokens", "calls", "cost")
+
+
+def _kept(decisions: Sequence[Decision]) -> list[int]:
+    return [d.index for d in decisions if d.kept]

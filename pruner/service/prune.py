@@ -1,0 +1,110 @@
+"""`POST /v1/prune` and `POST /v1/assemble`."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from pruner.schema import Chunk, PruneResult
+from pruner.service.errors import RESPONSES, Code, Refusal
+from pruner.service.front import NOTE, Note
+from pruner.service.gateway import open_dials
+from pruner.service.limits import StrictRoute, while_connected
+from pruner.service.logs import request_id
+from pruner.service.models import AssembleRequest, PruneRequest, PruneResponse, Timings, Tokens
+from pruner.service.parts import Parts, parts_of
+
+__all__ = ["check_length", "prune_list", "router", "write_note"]
+
+router = APIRouter(route_class=StrictRoute, responses=RESPONSES)
+
+
+@router.post("/v1/prune", response_model=PruneResponse, summary="Prune one list, by one call of the model")
+async def _prune(body: PruneRequest, request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    return _json(await while_connected(request, prune_list(body, parts, request.scope[NOTE])))
+
+
+@router.post("/v1/assemble", response_model=PruneResponse, summary="Select anew by recorded grades, for free")
+async def _assemble(body: AssembleRequest, request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    started = time.perf_counter()
+    chunks, places = _listed(body, parts)
+    dials = open_dials(body.dials, parts.settings.dials)
+    result = parts.gateway.assemble("", chunks, body.grading, dials)
+    write_note(request.scope[NOTE], parts, "", chunks, result)
+    return _json(_answer(body, chunks, places, result, started))
+
+
+async def prune_list(body: PruneRequest, parts: Parts, note: Note) -> PruneResponse:
+    """Prune the list of a request, whatever way it came.
+
+    Args:
+        body: the request.
+        parts: of the service.
+        note: gets what the log says about it.
+
+    Raises:
+        Refusal: the list, or a dial, cannot be used.
+    """
+    started = time.perf_counter()
+    chunks, places = _listed(body, parts)
+    dials = open_dials(body.dials, parts.settings.dials)
+    result = await parts.gateway.prune(body.query, chunks, history=body.history, key=body.key, dials=dials)
+    write_note(note, parts, body.query, chunks, result)
+    return _answer(body, chunks, places, result, started)
+
+
+def _listed(body: PruneRequest | AssembleRequest, parts: Parts) -> tuple[list[Chunk], list[int]]:
+    chunks, places = body.listed()
+    check_length(len(chunks), parts, "chunks" if body.chunks is not None else "results")
+    return chunks, places
+
+
+def check_length(n: int, parts: Parts, field: str) -> None:
+    """Refuse a list that is longer than the operator allows."""
+    if n > parts.settings.chunk_limit:
+        raise Refusal(Code.INVALID_REQUEST, f"holds {n}, and at most {parts.settings.chunk_limit} are taken", field)
+
+
+def write_note(note: Note, parts: Parts, query: str, chunks: Sequence[Chunk], result: PruneResult[Chunk]) -> None:
+    """Say what came of a request in its log line and span."""
+    note.update(status=result.status, reason=result.reason, arm=result.arm)
+    note.update(chunks=len(chunks), kept=len(result.chunks))
+    usage, seconds = result.usage, round(result.latency, 4)
+    note.update(calls=usage.calls, cost=usage.cost, grading_seconds=seconds)
+    if parts.settings.log_content:
+        note.update(query=query, texts=[chunk.text for chunk in chunks])
+
+
+def _answer(
+    body: PruneRequest | AssembleRequest,
+    chunks: Sequence[Chunk],
+    places: Sequence[int],
+    result: PruneResult[Chunk],
+    started: float,
+) -> PruneResponse:
+    # The chunks of a result are the very objects that were given, in whatever order.
+    place_of = {id(chunk): place for chunk, place in zip(chunks, places, strict=True)}
+    return PruneResponse(
+        request_id=request_id.get(),
+        kept=[place_of[id(chunk)] for chunk in result.chunks],
+        ids=[chunk.id for chunk in result.chunks],
+        decisions=[replace(d, index=places[d.index]) for d in result.decisions],
+        status=result.status,
+        reason=result.reason,
+        usage=result.usage,
+        timings=Timings(grading=result.latency, total=time.perf_counter() - started),
+        arm=result.arm,
+        texts=result.texts if body.texts else None,
+        tokens=_tokens(result) if body.tokens else None,
+        trace=result.trace if body.trace else None,
+    )
+
+
+def _json(answer: PruneResponse) -> Response:
+    return Response(answer.model_dump_json(), media_type="application/json")
+
+
+def _tokens(result: PruneResult[Chunk]) -> Tokens:
+    return Tokens(before=result.tokens_before, after=result.tokens_after, chunks=list(result.tokens))

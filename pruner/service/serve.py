@@ -1,0 +1,125 @@
+"""Runs the service: one process or several, until SIGTERM, and then to the end of what was begun."""
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from math import ceil
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from pruner.config import PrunerConfig
+from pruner.errors import ConfigError, PrunerError
+from pruner.service.logs import configure
+from pruner.service.settings import ServiceSettings
+
+__all__ = ["run"]
+
+Make = Callable[[ServiceSettings, PrunerConfig], ASGIApp]
+
+# Longer than balancers keep a connection, lest they send a request into one that is just closed.
+_KEEP_ALIVE = 75
+# For reading the body of a request that was just begun, and for writing answers.
+_MARGIN = 5
+
+
+def _service(settings: ServiceSettings, config: PrunerConfig) -> ASGIApp:
+    from pruner.service.app import make_app
+
+    return make_app(settings, config)
+
+
+def run(settings: ServiceSettings, config: PrunerConfig, make: Make = _service) -> None:
+    """Serve until SIGTERM or SIGINT; then take no new work, and return when what was begun is done.
+
+    Args:
+        settings: of the service.
+        config: of the pruner.
+        make: makes the app; called in each worker.
+
+    Raises:
+        ConfigError: the service cannot start so.
+    """
+    # Before the server listens to it, and when it is done and raises it anew; the default action would be an exit code
+    # as if killed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _several(settings, config, make) if settings.workers > 1 else _one(settings, config, make)
+
+
+def _one(settings: ServiceSettings, config: PrunerConfig, make: Make) -> None:
+    app = make(settings, config)
+    configure(settings.log_level, content=settings.log_content)
+    server = uvicorn.Server(_uvicorn(app, settings, config))
+    try:
+        server.run()
+    except SystemExit as end:
+        if end.code == STARTUP_FAILURE:
+            raise _unbound(settings) from None
+        raise
+
+
+def _several(settings: ServiceSettings, config: PrunerConfig, make: Make) -> None:
+    configure(settings.log_level, content=settings.log_content)
+    with _shared_metrics():
+        server = _uvicorn(partial(_of_worker, settings, config, make), settings, config, factory=True)
+        try:
+            socket = server.bind_socket()
+        except SystemExit:
+            raise _unbound(settings) from None
+        socket.listen(server.backlog)  # Who comes before the workers are there waits.
+        workers = Multiprocess(server, [socket])
+        workers.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in workers.processes):
+        raise ConfigError("no worker could start; the log says why")
+
+
+def _of_worker(settings: ServiceSettings, config: PrunerConfig, make: Make) -> ASGIApp:
+    """Make the app of a worker; ends a worker that cannot start so that it is not started anew for ever."""
+    try:
+        app = make(settings, config)
+    except PrunerError as error:
+        sys.stderr.write(f"pruner: {error}\n")
+        sys.exit(STARTUP_FAILURE)
+    configure(settings.log_level, content=settings.log_content)
+    return app
+
+
+def _uvicorn(app: object, settings: ServiceSettings, config: PrunerConfig, *, factory: bool = False) -> uvicorn.Config:
+    longest = config.timeout + (settings.upstream_timeout if settings.upstream else 0) + _MARGIN
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        factory=factory,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        http="h11",  # The faster one puts no bound on the headers it keeps.
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=ceil(longest),
+    )
+
+
+@contextmanager
+def _shared_metrics() -> Iterator[None]:
+    """Have the workers count in files, so that any of them can tell Prometheus about all."""
+    with tempfile.TemporaryDirectory(prefix="pruner-metrics-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+
+
+def _unbound(settings: ServiceSettings) -> ConfigError:
+    return ConfigError(f"cannot listen on {settings.host}:{settings.port}; the log says why")

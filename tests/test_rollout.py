@@ -1,0 +1,184 @@
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pruner import BackendError, ConfigError, Pruner, PrunerConfig, Reason, RequestError
+from pruner.backends.scripted import Answer, ScriptedBackend
+from pruner.decision_log import DecisionLog
+from pruner.rollout import Mode, Rollout, arm_of
+from pruner.schema import GradingRequest, RawGrading
+
+pytestmark = pytest.mark.anyio
+
+FIVE = ["alpha", "beta", "gamma", "delta", "epsilon"]
+GRADES = json.dumps({"grades": [[1, 1], [2, 1], [3, 5], [4, 1], [5, 1]]})
+
+
+class Setting:
+    """A rollout with all its parts, and the lines that it logged."""
+
+    def __init__(self, path: Path, mode: Mode, answers: Sequence[Answer] = (GRADES,), **options: Any) -> None:
+        self.backend = ScriptedBackend(list(answers))
+        pruner = Pruner(PrunerConfig(fallback_top_n=3), backend=self.backend)
+        self._path = path / "decisions.jsonl"
+        self._log = DecisionLog(self._path)
+        self.rollout = Rollout(pruner, mode, log=self._log, **options)
+
+    async def lines(self) -> list[dict[str, Any]]:
+        await self.rollout.drain()
+        self._log.close()
+        return [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
+
+
+async def test_off_gives_the_baseline_and_asks_nobody(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "off")
+    result = await setting.rollout.prune("q", FIVE)
+    assert (result.chunks, result.arm) == (FIVE[:3], "baseline")
+    assert (result.status, result.reason) == ("skipped", "baseline")
+    assert setting.backend.requests == []
+    assert [(line["mode"], line["arm"]) for line in await setting.lines()] == [("off", "baseline")]
+
+
+async def test_on_gives_the_pruned_list(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "on")
+    result = await setting.rollout.prune("q", FIVE)
+    assert (result.chunks, result.arm, result.status) == (["alpha", "beta", "gamma"], "pruner", "ok")
+
+
+async def test_shadow_gives_the_baseline_before_the_grading_is_done(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "shadow")
+    result = await setting.rollout.prune("q", FIVE)
+    assert setting.backend.requests == []
+    assert (result.chunks, result.arm) == (FIVE[:3], "baseline")
+    await setting.rollout.drain()
+    assert len(setting.backend.requests) == 1
+
+
+async def test_shadow_logs_what_pruning_would_have_kept(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "shadow", [json.dumps({"grades": [[1, 1], [2, 1], [3, 1], [4, 5], [5, 1]]})])
+    await setting.rollout.prune("q", FIVE, request_id="r7")
+    [line] = await setting.lines()
+    assert (line["kept"], line["baseline"], line["arm"]) == ([0, 1, 3], [0, 1, 2], "pruner")
+    assert (line["grades"], line["n"], line["request_id"]) == ([1, 1, 1, 5, 1], 5, "r7")
+
+
+async def test_a_shadow_that_fails_is_logged_with_its_reason(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "shadow", [BackendError(Reason.AUTH)])
+    await setting.rollout.prune("q", FIVE)
+    assert [(line["status"], line["reason"]) for line in await setting.lines()] == [("fallback", "auth")]
+
+
+async def test_a_shadow_grades_the_list_as_it_was_given(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "shadow")
+    chunks = list(FIVE)
+    await setting.rollout.prune("q", chunks)
+    chunks.clear()
+    assert [line["n"] for line in await setting.lines()] == [5]
+
+
+async def test_no_more_shadows_run_at_once_than_may(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
+    class Waiting:
+        async def grade(self, request: GradingRequest) -> RawGrading:
+            await gate.wait()
+            return RawGrading(text=GRADES)
+
+    rollout = Rollout(Pruner(PrunerConfig(timeout=60), backend=Waiting()), "shadow", max_shadows=7)
+    for _ in range(10):
+        await rollout.prune("q", FIVE)
+    gate.set()
+    await rollout.drain()
+    assert rollout.unwatched == 3
+
+
+async def test_ab_keeps_a_key_in_its_arm(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "ab", [GRADES] * 40, ab_share=0.5)
+    arms = {
+        key: {(await setting.rollout.prune("q", FIVE, key=key)).arm for _ in range(2)} for key in map(str, range(20))
+    }
+    assert all(len(seen) == 1 for seen in arms.values())
+    assert {"pruner", "baseline"} == set().union(*arms.values())
+
+
+async def test_ab_grades_only_the_pruners_arm(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "ab", ab_share=0.0)
+    await setting.rollout.prune("q", FIVE, key="k")
+    assert setting.backend.requests == []
+
+
+async def test_ab_without_a_key_goes_by_the_query(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "ab", [GRADES] * 40)
+    arms = [(await setting.rollout.prune(f"question {i}", FIVE)).arm for i in (*range(20), *range(20))]
+    assert arms[:20] == arms[20:]
+    assert set(arms) == {"pruner", "baseline"}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_the_share_of_keys_in_the_pruners_arm_is_as_set(share: float) -> None:
+    inside = sum(arm_of(f"user {i}", share) == "pruner" for i in range(10_000))
+    assert inside / 10_000 == pytest.approx(share, abs=0.02)
+
+
+def test_a_larger_share_moves_nobody_out_of_the_pruners_arm() -> None:
+    keys = [f"user {i}" for i in range(1_000)]
+    assert {k for k in keys if arm_of(k, 0.2) == "pruner"} <= {k for k in keys if arm_of(k, 0.4) == "pruner"}
+
+
+def test_another_salt_is_another_split() -> None:
+    keys = [f"user {i}" for i in range(200)]
+    assert [arm_of(k, 0.5, "a") for k in keys] != [arm_of(k, 0.5, "b") for k in keys]
+
+
+async def test_a_key_may_hold_anything(tmp_path: Path) -> None:
+    assert (await Setting(tmp_path, "ab").rollout.prune("q\ud800", FIVE, key="\ud800\0")).arm in ("pruner", "baseline")
+
+
+async def test_the_log_holds_no_text_and_no_key_unless_told(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "on")
+    await setting.rollout.prune("secret question", [*FIVE[:4], "secret chunk"], key="secret user")
+    assert "secret" not in json.dumps(await setting.lines())
+
+
+async def test_the_log_holds_the_texts_when_told(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "on", log_content=True)
+    await setting.rollout.prune("q", FIVE)
+    [line] = await setting.lines()
+    assert (line["query"], line["chunks"]) == ("q", FIVE)
+
+
+async def test_dials_for_this_once_are_used_and_logged(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "on")
+    result = await setting.rollout.prune("q", FIVE, dials={"threshold": 1})
+    assert result.chunks == FIVE
+    assert (await setting.lines())[0]["dials"]["threshold"] == 1
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow", "ab", "on"])
+@pytest.mark.parametrize("chunks", ["text", {"text": "x"}, (c for c in FIVE), [1]])
+async def test_the_callers_mistakes_raise_in_every_mode(tmp_path: Path, mode: Mode, chunks: Any) -> None:
+    with pytest.raises(RequestError):
+        await Setting(tmp_path, mode).rollout.prune("q", chunks)
+
+
+@pytest.mark.parametrize("mode", ["off", "shadow", "ab", "on"])
+async def test_a_history_that_is_none_raises_in_every_mode(tmp_path: Path, mode: Mode) -> None:
+    with pytest.raises(RequestError, match="history"):
+        await Setting(tmp_path, mode).rollout.prune("q", FIVE, history="earlier")
+
+
+@pytest.mark.parametrize(("mode", "share"), [("on!", 0.5), ("ab", 1.5), ("ab", float("nan"))])
+def test_a_wrong_setting_is_refused_in_one_line(mode: Any, share: float) -> None:
+    with pytest.raises(ConfigError, match=r"\A.+\Z"):
+        Rollout(Pruner(backend=ScriptedBackend([])), mode, ab_share=share)
+
+
+async def test_no_chunks_are_no_trouble_in_any_mode(tmp_path: Path) -> None:
+    for mode in ("off", "shadow", "ab", "on"):
+        setting = Setting(tmp_path / mode, mode, [])
+        assert (await setting.rollout.prune("q", list[str]())).chunks == []
+        await setting.lines()
