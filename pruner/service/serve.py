@@ -27,6 +27,8 @@ Make = Callable[[ServiceSettings, PrunerConfig], ASGIApp]
 _KEEP_ALIVE = 75
 # For reading the body of a request that was just begun, and for writing answers.
 _MARGIN = 5
+# A worker that is silent for so long is killed and started anew; on a busy machine it is silent while it loads.
+_SILENCE = 60
 
 
 def _service(settings: ServiceSettings, config: PrunerConfig) -> ASGIApp:
@@ -107,6 +109,7 @@ def _uvicorn(app: object, settings: ServiceSettings, config: PrunerConfig, *, fa
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=ceil(longest),
+        timeout_worker_healthcheck=_SILENCE,
     )
 
 

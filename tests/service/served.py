@@ -121,7 +121,7 @@ def serving(*arguments: str, as_command: Sequence[str] = ("serve",), **environme
     """Run `pruner serve` on a free port, until it listens."""
     command = [sys.executable, "-m", "pruner.cli", *as_command, "--port", "0", *arguments]
     folder = Path(__file__).parents[2]
-    env = {**os.environ, **environment, "PYTHONPATH": str(folder)}
+    env = {**os.environ, "PYTHONPATH": str(folder), **environment}
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, cwd=folder, env=env, start_new_session=True
     ) as popen:

@@ -111,7 +111,7 @@ async def test_cors_is_off() -> None:
 
 
 async def test_cors_is_on_for_the_origins_that_are_named() -> None:
-    preflight = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    preflight = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,x-prune-key"}
     async with client(app_of(cors_origins=("https://a.example",), api_keys=KEYS)) as http:
         good = await http.options("/v1/prune", headers={"origin": "https://a.example", **preflight})
         bad = await http.options("/v1/prune", headers={"origin": "https://b.example", **preflight})

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from pruner.cli import main
 from pruner.config import PrunerConfig
+from pruner.errors import BackendError, Reason
 from pruner.rollout import Mode, arm_of
 from pruner.schema import GradingRequest, RawGrading
 from pruner.service.app import make_app
@@ -228,6 +229,16 @@ def test_text_is_in_the_log_only_where_the_operator_says_so(tmp_path: Path, cont
     assert ("secret" in json.dumps(line)) is content
 
 
+def test_the_replay_of_the_evaluation_reads_every_line(tmp_path: Path) -> None:
+    replay = pytest.importorskip("eval.replay").replay
+    with served(logging_app(tmp_path, "ab")) as url:
+        for key in ARMS.values():
+            ask_as(url, key)
+    content = (tmp_path / "decisions.jsonl").read_bytes().splitlines()
+    done = replay([(str(number), line) for number, line in enumerate(content)], never)
+    assert (done.total.queries, done.baseline, done.unreadable.total()) == (1, 1, 0)
+
+
 def test_a_full_disk_costs_lines_and_no_request() -> None:
     with served(app_of(mode="on", decision_log=Path("/dev/full"))) as url:
         assert [ask(url)["status"] for _ in range(3)] == ["ok"] * 3
@@ -259,6 +270,19 @@ def test_metrics_tell_the_arms_apart_and_count_shadows_with_their_cost(tmp_path:
         "pruner_shadows_left_out_total": 0,
     }
     assert {name: found[name] for name in expected} == expected
+
+
+def test_readiness_follows_what_shadows_meet(tmp_path: Path) -> None:
+    def fails(request: GradingRequest) -> RawGrading:
+        raise BackendError(Reason.AUTH)
+
+    with serve(Reply()) as provider:
+        config = PrunerConfig(keep_top_k=0, base_url=provider.url)
+        settings = {"mode": "shadow", "decision_log": tmp_path / "decisions.jsonl"}
+        with served(app_of(fails, config=config, **settings)) as url:
+            assert httpx2.get(f"{url}/readyz").status_code == 200
+            ask(url)
+            wait_until(lambda: httpx2.get(f"{url}/readyz").status_code == 503)
 
 
 # The end

@@ -96,6 +96,22 @@ def test_several_workers_answer_and_count_together_and_end_with_0() -> None:
         assert process.stop() == 0
 
 
+SLOW_TO_LOAD = """
+import sys, time
+if "--multiprocessing-fork" in sys.argv:
+    time.sleep(8)
+"""
+
+
+def test_a_worker_that_is_slow_to_load_is_not_taken_for_a_dead_one(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SLOW_TO_LOAD)
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    with serve(REPLY) as provider, serving("--workers", "2", *dials(provider.url), PYTHONPATH=path) as process:
+        assert ask(process.url).json()["kept"] == [0]
+        assert not [line for line in process.lines if "died" in line["message"]]
+        assert process.stop() == 0
+
+
 def test_logs_of_a_process_are_json_lines_without_text(monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"query": "secret question", "chunks": ["secret passage", "other secret"]}
     with serve(REPLY) as provider, serving(*dials(provider.url), OPENAI_LOG="debug") as process:

@@ -61,6 +61,15 @@ async def test_readiness_follows_what_the_last_grading_met(reason: Reason, code:
         assert (response.json()["error"]["code"], response.headers["retry-after"]) == ("not_ready", "1")
 
 
+async def test_readiness_is_answered_before_any_grading() -> None:
+    with serve(Reply()) as provider:
+        config = PrunerConfig(base_url=provider.url)
+        async with client(app_of(config=config)) as http:
+            assert (await http.get("/readyz")).json() == {"status": "ok"}
+    async with client(app_of(config=config)) as http:
+        assert (await http.get("/readyz")).status_code == 503
+
+
 async def test_without_a_grading_lately_a_connection_is_tried() -> None:
     with serve(Reply()) as provider:
         address = provider_address(PrunerConfig(base_url=provider.url))
