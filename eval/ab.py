@@ -1,14 +1,19 @@
-"""`python -m eval ab`: two ways of selecting on the same questions, compared pair by pair."""
+"""`python -m eval ab`: two ways of selecting on the same questions, compared pair by pair.
+
+Of a decision log instead of labelled lists, the two arms of the A/B test that wrote it are compared.
+"""
 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from eval.arms import is_decision_log, read_arms, read_outcomes, told
 from eval.cases import Case
 from eval.markdown import table
 from eval.points import Draws, Estimate
@@ -145,11 +150,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
     add_draw_arguments(parser)
     parser.add_argument("--a", default=DEFAULT, help="a configuration (%(default)s)")
+    parser.add_argument(
+        "--outcomes", type=Path, help="of a decision log: how requests went, {request_id, outcome} a line"
+    )
     parser.add_argument("--b", help="another (the ranking cut to as many chunks, and to as many tokens, as --a keeps)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the comparison, and the questions that one of the two lost."""
+    if is_decision_log(options.data[0]):
+        outcomes = read_outcomes(options.outcomes) if options.outcomes else {}
+        sys.stdout.write(told(read_arms(options.data, outcomes)) + "\n")
+        return 0
     loaded, draws = load_source(options), draws_of(options)
     named = [options.a, *filter(None, [options.b])]
     swept = sweep(loaded.cases, [read_configuration(text) for text in named])

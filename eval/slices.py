@@ -22,7 +22,8 @@ def slices(cases: Sequence[Case], keys: Sequence[str] | None = None) -> Mapping[
     """Return bool[Q] by name, `all` first; a part that holds every question or none is left out.
 
     Sliced by data set, length of the list, number of gold chunks, and the keys of `meta` (hops, language, whatever is
-    there) that have two to twelve different plain values.
+    there) that have two to twelve different plain values, not
+    a value of its own for more than two in three questions.
 
     Args:
         cases: the questions.
@@ -61,12 +62,12 @@ def _plain(value: Any) -> str | None:
 
 
 def _meta_keys(cases: Sequence[Case]) -> list[str]:
-    values: dict[str, set[str]] = {}
+    values: dict[str, list[str]] = {}
     for case in cases:
         for key, value in case.meta.items():
             if (plain := _plain(value)) is not None:
-                values.setdefault(key, set()).add(plain)
-    return sorted(key for key, found in values.items() if 2 <= len(found) <= _MOST_VALUES)
+                values.setdefault(key, []).append(plain)
+    return sorted(key for key, found in values.items() if 2 <= len(set(found)) <= min(_MOST_VALUES, len(found) * 2 / 3))
 
 
 def _checked(cases: Sequence[Case], keys: Sequence[str]) -> Sequence[str]:

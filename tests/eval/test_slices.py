@@ -7,7 +7,7 @@ from tests.made_cases import made_case
 CASES = [
     made_case("a", [5] * 4, [0], meta={"hops": 2, "lang": ["de"], "nested": {"x": 1}}),
     made_case("b", [5] * 12, [0, 1, 2], dataset="other", missing=1, meta={"hops": 10, "lang": ["zh"]}),
-    made_case("c", [5] * 12, [], meta={"hops": 2}),
+    made_case("c", [5] * 12, [], meta={"hops": 2, "lang": ["de"]}),
 ]
 
 
@@ -24,7 +24,7 @@ def test_questions_are_sliced_by_set_length_gold_and_plain_meta_values() -> None
         "gold = 4 or more": [False, True, False],
         "hops = 2": [True, False, True],
         "hops = 10": [False, True, False],
-        "lang = de": [True, False, False],
+        "lang = de": [True, False, True],
         "lang = zh": [False, True, False],
     }
 
@@ -48,3 +48,8 @@ def test_a_key_without_plain_values_is_refused_in_one_line(key: str) -> None:
 def test_a_key_with_a_value_for_nearly_every_question_is_no_slice() -> None:
     cases = [made_case(str(q), [5], [0], meta={"number": q}) for q in range(13)]
     assert list(slices(cases)) == ["all"]
+
+
+def test_a_value_of_its_own_for_each_question_makes_no_slice() -> None:
+    cases = [made_case(f"q{i}", [5, 1], [0], meta={"words": f"text {i}"}) for i in range(5)]
+    assert not [name for name in slices(cases) if name.startswith("words")]
