@@ -12,7 +12,7 @@ from eval.errors import EvalError
 from eval.records import SETUP, Record, Setup, read_records
 from pruner.tokens import TokenCounter
 
-__all__ = ["Case", "load_cases", "make_case", "places_of_answer"]
+__all__ = ["Case", "load_cases", "load_graded", "make_case", "places_of_answer"]
 
 _LETTER = "[0-9a-z\u00df-\u024f\u0370-\u04ff]"
 _SAYS_NOTHING = {"yes", "no"}
@@ -73,6 +73,13 @@ def load_cases(
         EvalError: a file is faulty; records are of another list or length than the row; the records of one strategy
             were not made by one setup, or those of several not by one model; nothing is left.
     """
+    return load_graded(data, records, cut=cut, only=only)[0]
+
+
+def load_graded(
+    data: Sequence[Path], records: Sequence[Path], *, cut: int | None = None, only: Mapping[str, str] | None = None
+) -> tuple[list[Case], int]:
+    """Do what `load_cases` does, and return also how many lists are left out because no record is of them."""
     found = _gather(records, only or {})
     rows = {(row.dataset, row.id): row for _, row in read_all(data)}
     _check_known(found, rows, data)
@@ -81,7 +88,7 @@ def load_cases(
     if not cases:
         held, given = (", ".join(sorted({dataset for dataset, _ in keys})) for keys in (found, rows))
         raise EvalError(f"no record is of these lists: the records are of {held or 'nothing'}, the lists of {given}")
-    return cases
+    return cases, len(rows) - len(cases)
 
 
 def make_case(row: Row, records: Mapping[str, Record], counter: TokenCounter) -> Case:

@@ -26,7 +26,7 @@ def run_check(loaded: Source, options: argparse.Namespace) -> int:
 
     One hypothesis, named before the labels are looked at: nothing is searched, so nothing is to be corrected for.
     """
-    if options.configuration:
+    if options.configuration is not None:
         configuration = read_configuration(options.configuration)
     else:
         configuration = in_use(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -41,6 +42,8 @@ _FURTHER = (Style("#542788", ">"), Style("#7F7F00", "p"))
 _SLICES_SHOWN = 12
 # Shades of more than two would hide each other; the other intervals are drawn as bars.
 _SHADED = ("listwise", "top_n")
+_NOTE = 9
+_POINTS, _LETTER = 72, 0.62  # to the inch; mean width of a letter, in sizes of the font
 
 
 def style_of(strategy: str, among: Sequence[str]) -> Style:
@@ -63,9 +66,8 @@ def draw_curve(points: Sequence[Point], title: str, note: str) -> Figure:
     _panel(right, points, lambda p: p.token_compression)
     left.set(xlabel="compression: share of chunks dropped", ylabel="recall preserved: share of questions still whole")
     right.set(xlabel="token compression: share of tokens dropped")
-    figure.suptitle(title, fontsize=13)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, title=note, title_fontsize=9)
+    figure.suptitle(_wrapped(title, figure, 13), fontsize=13)
+    _add_legend(figure, left, note)
     return figure
 
 
@@ -86,9 +88,22 @@ def draw_slices(slices: Series, note: str, strategies: Sequence[str] = ("listwis
         axes.xaxis.set_tick_params(labelbottom=True)
     for axes in panels[::columns]:
         axes.set_ylabel("recall preserved", fontsize=9)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, title=note, title_fontsize=9)
+    _add_legend(figure, panels[0], note)
     return figure
+
+
+def _add_legend(figure: Figure, axes: Axes, note: str) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    title = _wrapped(note, figure, _NOTE)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=4, frameon=False, title=title, title_fontsize=_NOTE
+    )
+
+
+def _wrapped(text: str, figure: Figure, size: float) -> str:
+    """Break lines that are wider than the figure: what runs over its edge is lost."""
+    width = int(figure.get_figwidth() * _POINTS / (size * _LETTER))
+    return "\n".join(fill(line, width) for line in text.split("\n"))
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """What was paid for: one graded list a line, enough to select from it again and again, with no text but the reply."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -10,10 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from eval.errors import EvalError
 from eval.jsonl import read_objects
+from pruner.schema import Status
 
 __all__ = ["LISTWISE", "SETUP", "Record", "Setup", "read_records", "to_line"]
 
 LISTWISE = "listwise"
+_COUNTED = ("cost", "latency", "input_tokens", "output_tokens", "cached_tokens", "calls")
 
 
 @dataclass(frozen=True)
@@ -153,3 +156,14 @@ def _check(record: Record, where: str) -> None:
         raise EvalError(f"{where}: expected: must be from 1 to 5 or null")
     if any(not 0 <= place < record.n for place in record.selected or ()):
         raise EvalError(f"{where}: selected: must be places from 0 to {record.n - 1}")
+    _check_usage(record, where)
+
+
+def _check_usage(record: Record, where: str) -> None:
+    if record.status not in list(Status):
+        raise EvalError(f"{where}: status: must be one of {', '.join(Status)}, not {record.status!r}")
+    for name in _COUNTED:
+        if not 0 <= (getattr(record, name) or 0) < math.inf:
+            raise EvalError(f"{where}: {name}: must be a finite number from 0 on")
+    if any(count < 0 for count in record.tokens or ()):
+        raise EvalError(f"{where}: tokens: must be from 0 on")

@@ -69,7 +69,7 @@ def _why(error: Exception) -> str:
 def _decided(line: Line) -> Pruned:
     """Read a line of the decision log."""
     usage, kept, tokens = line["usage"], line["kept"], line["tokens"]
-    if len(tokens) != line["n"] or len(set(kept)) != len(kept):
+    if len(tokens) != line["n"] or len(set(kept)) != len(kept) or min(*kept, *tokens, 0, 0) < 0:
         raise ValueError("`tokens` and `kept` do not belong to `n` chunks")
     reported = usage["input_tokens"] or usage["output_tokens"]
     return Pruned(
@@ -172,7 +172,10 @@ def _lines(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
 
 
 def _price(text: str) -> float:
-    price = float(text)
+    try:
+        price = float(text)
+    except ValueError:
+        price = math.nan
     if not 0 <= price < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is no price")
     return price

@@ -8,7 +8,7 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from eval.cases import Case, load_cases
+from eval.cases import Case, load_graded
 from eval.errors import EvalError
 from eval.points import Draws
 from eval.records import LISTWISE
@@ -22,11 +22,14 @@ __all__ = [
     "add_source_arguments",
     "draws_of",
     "load_source",
+    "natural_number",
     "read_configuration",
     "share_between",
     "sweep_of",
     "whole_number",
 ]
+
+_UNNAMED = "as given, by an unnamed ranker"
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,13 @@ class Source:
         cases: the questions.
         order: whose order their lists are in, where `meta.order` does not say so.
         left_out: number of questions that could not be used.
+        ungraded: number of lists that no record is of.
     """
 
     cases: tuple[Case, ...]
     order: str | None = None
     left_out: int = 0
+    ungraded: int = 0
 
     def swept(self, swept: Sweep) -> "Source":
         """Return what a sweep has used of it."""
@@ -56,7 +61,9 @@ class Source:
     def notes(self) -> list[str]:
         """The sentences of the head."""
         lacking = f"{self.left_out} more are left out: they lack what a strategy goes by (see --strategy)"
-        return [self.questions, *([lacking] if self.left_out else []), self.order_note, self.graded_by]
+        ungraded = f"{self.ungraded} lists of these files have no grading: nothing here is about them"
+        told = [*([lacking] if self.left_out else []), *([ungraded] if self.ungraded else [])]
+        return [self.questions, *told, self.order_note, self.graded_by]
 
     @property
     def questions(self) -> str:
@@ -68,11 +75,12 @@ class Source:
     @property
     def order_note(self) -> str:
         """Whose order the lists are in."""
-        named = sorted({str(case.meta["order"]) for case in self.cases if "order" in case.meta})
-        order = re.sub("^bm25", "BM25", self.order or ", ".join(named), flags=re.IGNORECASE)
-        if not order:
-            return "order of the lists: as given, by an unnamed ranker"
-        return f"order of the lists: {order}" + (", not a neural reranker" if order.startswith("BM25") else "")
+        named = [self.order] if self.order else sorted({str(case.meta.get("order", "")) for case in self.cases})
+        orders = [re.sub("^bm25", "BM25", name, flags=re.IGNORECASE) for name in named]
+        told = ", ".join(name or _UNNAMED for name in sorted(orders, key=lambda name: not name))
+        # Only where it is true of all lists.
+        plain = all(name.startswith("BM25") for name in orders)
+        return f"order of the lists: {told}" + (", not a neural reranker" if plain else "")
 
     @property
     def graded_by(self) -> str:
@@ -116,7 +124,9 @@ def whole_number(text: str) -> int:
 
 def natural_number(text: str) -> int:
     """Read a number from 0 on."""
-    return 0 if text == "0" else whole_number(text)
+    if not text.isascii() or not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
 
 
 def share_between(least: float, most: float) -> Callable[[str], float]:
@@ -146,10 +156,10 @@ def load_source(options: argparse.Namespace) -> Source:
         EvalError: a file is unusable, or no question has a needed chunk in its list.
     """
     only = dict(_pair(text) for text in options.only)
-    cases = tuple(load_cases(options.data, options.records, cut=options.cut, only=only))
+    cases, ungraded = load_graded(options.data, options.records, cut=options.cut, only=only)
     if not any(case.needed for case in cases):
         raise EvalError("no question has a needed chunk in its list: there is nothing to measure recall by")
-    return Source(cases, options.order)
+    return Source(tuple(cases), options.order, ungraded=ungraded)
 
 
 def sweep_of(source: Source, strategies: Sequence[str] | None = None) -> Sweep:

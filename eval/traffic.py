@@ -36,6 +36,14 @@ class Pruned:
     latency: float | None
     generator: tuple[int, int] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what no sum can hold: one bad line of a log would spoil the figures of all."""
+        if not (isinstance(self.status, str) and isinstance(self.reason, str | None)):
+            raise ValueError("`status` and `reason` must be texts")
+        numbers = (*self.chunks, *self.tokens, self.cost, self.latency, *(self.generator or ()))
+        if not all(number is None or 0 <= number < math.inf for number in numbers):
+            raise ValueError("a count, cost or latency is no finite number from 0 on")
+
 
 class Quantiles:
     """Quantiles of positive numbers within 1 %, in a few hundred counters.

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from dataclasses import dataclass
-from math import ceil
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,13 +136,13 @@ def run(options: argparse.Namespace) -> int:
     loaded = load_source(options)
     if options.check:
         return run_check(loaded, options)
-    if options.configuration:
+    if options.configuration is not None:
         raise EvalError("--configuration goes with --check")
     swept = sweep_of(loaded, [LISTWISE])
     choosing = split(swept, options.choose, options.seed)
     tuned = tune(swept, options.target, options.confidence, choosing)
     parts = [loaded.swept(swept).head, _the_test(tuned), _what_it_takes(tuned), _tested(tuned)]
-    parts += [_found(swept, tuned, ~choosing, draws_of(options))] if tuned.best else [_nothing(tuned)]
+    parts += [_found(swept, tuned, ~choosing, draws_of(options))] if tuned.best else [_nothing(tuned, options.choose)]
     sys.stdout.write("\n\n".join(parts) + "\n")
     return EXIT_OK if tuned.best else EXIT_NOT_SHOWN
 
@@ -189,22 +189,23 @@ def _tested(tuned: Tuned) -> str:
     return table(head, rows)
 
 
-def _nothing(tuned: Tuned) -> str:
+def _nothing(tuned: Tuned, share_chosen: float) -> str:
     most = lower_bound(tuned.proved_on, tuned.proved_on, tuned.confidence)
     if most < tuned.target:
         why = (
             f"{tuned.proved_on} questions show no more than {most:.1%}, even if not one is lost; label at least "
-            f"{_labels_in_all(tuned)} questions in all, so that enough are left for the proof"
+            f"{_labels_in_all(tuned, share_chosen)} questions with a needed chunk in all, so that enough are left for "
+            "the proof"
         )
     else:
         why = "the safest configuration in the order lost too many questions already"
     return f"NOTHING QUALIFIES: no configuration is shown to reach {tuned.target:.1%}; {why}. Keep what you have."
 
 
-def _labels_in_all(tuned: Tuned) -> int:
-    """Return how many labelled questions, split in the same way, could show the target if not one is lost."""
+def _labels_in_all(tuned: Tuned, share_chosen: float) -> int:
+    """Return how many questions with a needed chunk, split alike, could show the target if not one is lost."""
     needed = questions_needed(tuned.target, tuned.confidence)
-    return ceil(needed * (tuned.chosen_on + tuned.proved_on) / tuned.proved_on)
+    return next(total for total in count(needed) if total - round(share_chosen * total) >= needed)
 
 
 def _found(swept: Sweep, tuned: Tuned, proving: Mask, draws: Draws) -> str:

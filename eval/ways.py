@@ -17,7 +17,7 @@ from eval.markdown import number, table
 from eval.measures import Floats, auc
 from eval.points import Draws, Estimate
 from eval.records import LISTWISE, Record, Setup
-from eval.sources import add_draw_arguments, draws_of, whole_number
+from eval.sources import add_draw_arguments, draws_of, natural_number, share_between, whole_number
 from eval.statistics import Ratio, interval
 from eval.strategies import STRATEGIES, Configuration
 
@@ -142,8 +142,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records", action="append", type=Path, required=True, help="one way's gradings; repeat for others"
     )
     parser.add_argument("--cut", type=whole_number, help="judge only the first so many chunks of each list")
-    parser.add_argument("--threshold", type=float, default=3.0, help="for the last two columns (%(default)g)")
-    parser.add_argument("--keep-top-k", type=int, default=2, help="for the last two columns (%(default)s)")
+    parser.add_argument(
+        "--threshold", type=share_between(1, 5), default=3.0, help="for the last two columns (%(default)g)"
+    )
+    parser.add_argument("--keep-top-k", type=natural_number, default=2, help="for the last two columns (%(default)s)")
     add_draw_arguments(parser)
 
 

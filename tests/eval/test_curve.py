@@ -88,6 +88,15 @@ def test_the_order_can_be_named_and_is_otherwise_admitted_to_be_unknown(
     assert "order of the lists: as given, by an unnamed ranker" in capsys.readouterr().out
 
 
+def test_an_order_that_only_some_lists_name_is_not_said_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = Path(write_lists(tmp_path, LISTS)[0])
+    data.write_text(data.read_text(encoding="utf-8").replace('"order"', '"other"', 1), encoding="utf-8")
+    assert main(["ab", str(data), "--a", "top_n n=1", "--b", "all", "--resamples", "20"]) == 0
+    assert "order of the lists: BM25, as given, by an unnamed ranker\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

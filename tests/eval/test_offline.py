@@ -13,7 +13,18 @@ from eval.__main__ import main
 from tests.made_cases import write_lists
 
 OFFLINE = ("curve", "ab", "tune", "report", "replay")
-PAID = {"grade", "graders", "questions", "paid", "answers", "recordfile", "embedded", "exports", "__main__"}
+PAID = {
+    "grade",
+    "graders",
+    "questions",
+    "paid",
+    "answers",
+    "recordfile",
+    "embedded",
+    "exports",
+    "selection",
+    "__main__",
+}
 LISTS = {f"q{i}": ([5, 1, 4, 1, 2], [0, 2]) for i in range(12)} | {"none": ([1, 1, 1, 2, 1], [])}
 
 

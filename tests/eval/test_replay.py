@@ -1,5 +1,6 @@
 import gzip
 import json
+import math
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from eval.datasets import to_row
 from eval.errors import EvalError
 from eval.records import Record, to_line
 from eval.replay import replay
+from eval.replay_report import to_json
 from eval.traffic import Pruned
 
 PRICES = ["--input-price", "1000", "--output-price", "2000"]
@@ -71,11 +73,19 @@ def test_lines_of_the_baseline_arm_are_not_counted() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [b"{", b"[]", b"null", b"\xff", {"kept": [0]}, decision(kept=[9]), decision(tokens=[1]), decision(kept=[0, 0])],
+    [
+        *(b"{", b"[]", b"null", b"\xff", {"kept": [0]}),
+        *(decision(kept=[9]), decision(tokens=[1]), decision(kept=[0, 0]), decision(kept=[-1])),
+        *(decision(latency=value) for value in (math.nan, math.inf, -1, "soon")),
+        *(decision(usage={**decision()["usage"], "cost": value}) for value in (math.nan, -0.1, "much")),
+        *(decision(tokens=[9, 9, 9, value]) for value in (-9, math.nan)),
+        *(decision(status=[]), decision(reason={}), decision(generator={"input_tokens": -1, "output_tokens": 1})),
+    ],
 )
 def test_a_line_that_cannot_be_read_is_passed_over_and_counted(broken: Any) -> None:
     done = replay(told(decision(), broken), never)
-    assert done.total.queries == 1
+    figures = [json.loads(to_json(each, None))["all"] for each in (done, replay(told(decision()), never))]
+    assert figures[0] == figures[1]
     assert done.unreadable.total() == 1
     assert done.first_unreadable.startswith("log:2: ")
 
@@ -172,3 +182,12 @@ def test_a_query_without_a_grading_says_what_to_run(tmp_path: Path, capsys: pyte
     said = capsys.readouterr().err
     assert "python -m eval grade" in said
     assert len(said.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("price", ["free", "nan", "-1"])
+def test_a_wrong_price_is_one_line(price: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["replay", str(tmp_path), f"--input-price={price}"])
+    err = capsys.readouterr().err
+    assert f"'{price}' is no price" in err
+    assert err.count("\n") == 1

@@ -132,8 +132,33 @@ def test_where_nothing_qualifies_it_says_so_and_why(tmp_path: Path, capsys: pyte
     code, out = run(capsys, *write_lists(tmp_path, few))
     assert code == 1
     assert "NOTHING QUALIFIES" in out
-    assert "48 questions show no more than 93.9%, even if not one is lost; label at least 93 questions in all" in out
+    assert (
+        "48 questions show no more than 93.9%, even if not one is lost; label at least 92 questions with a needed chunk"
+        in out
+    )
     assert "pruner.toml" not in out
+
+
+@pytest.mark.parametrize("choose", [0.1, 0.2, 0.5, 0.8])
+@pytest.mark.parametrize("few", [12, 24, 60])
+def test_as_many_labels_as_it_asks_for_leave_enough_for_the_proof(
+    choose: float, few: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = {f"q{q}": ([5, 1], [0]) for q in range(800)}
+    _, out = run(capsys, *write_lists(tmp_path, dict(list(lists.items())[:few])), "--choose", str(choose))
+    asked = int(re.findall(r"label at least (\d+) questions", out)[0])
+    codes = [
+        run(capsys, *write_lists(tmp_path, dict(list(lists.items())[:n])), "--choose", str(choose))[0]
+        for n in (asked - 1, asked)
+    ]
+    assert codes == [1, 0]
+
+
+def test_lists_without_a_grading_are_counted_in_the_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = write_lists(tmp_path, GOOD)
+    graded = Path(arguments[2])
+    graded.write_text("".join(graded.read_text(encoding="utf-8").splitlines(keepends=True)[:-7]), encoding="utf-8")
+    assert "7 lists of these files have no grading: nothing here is about them" in run(capsys, *arguments)[1]
 
 
 def test_a_model_that_loses_too_much_qualifies_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,7 +233,7 @@ def test_a_check_refuses_what_the_records_cannot_speak_of(
         (["--target", "nan"], "is not a share"),
         (["--confidence", "1"], "is not a share from 0.5 to 0.999"),
         (["--choose", "x"], "'x' is not a share"),
-        (["--seed", "-1"], "is not a whole number"),
+        (["--seed", "-1"], "'-1' is not a whole number from 0 on"),
     ],
 )
 def test_a_wrong_argument_is_one_line(
@@ -225,6 +250,7 @@ def test_a_wrong_argument_is_one_line(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("", "no strategy ''"),
         ("nothing", "no strategy 'nothing'"),
         ("listwise threshold=3", "the dials of listwise are threshold, keep_top_k, scoring"),
         ("listwise threshold=3 keep_top_k=2 scoring", "is not of the form NAME=VALUE"),

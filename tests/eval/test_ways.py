@@ -84,3 +84,12 @@ def test_ways_without_a_list_in_common_are_refused_in_one_line(
         ways += ["--records", str(tmp_path / f"{place}.jsonl")]
     assert main(["ways", first[0], *ways]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("dial", ["--threshold=nan", "--threshold=9", "--keep-top-k=-3", "--keep-top-k=some"])
+def test_a_dial_out_of_its_range_is_one_line(dial: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["ways", *write_lists(tmp_path, {"one": ([5, 1], [0])}), dial])
+    err = capsys.readouterr().err
+    assert "is not a" in err
+    assert err.count("\n") == 1
