@@ -221,6 +221,20 @@ class Pruner:
         """Close."""
         await self.aclose()
 
+    def __copy__(self) -> Self:
+        """Return itself: nothing in it changes, and connections are there to be shared."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return itself, as for a copy."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the dials without the key, which comes from the environment where the pickle is read."""
+        if not self._owned:
+            raise TypeError("a Pruner with a backend of its own cannot be pickled; make it anew where it is needed")
+        return _remade, (self.config.model_dump(exclude={"api_key"}), self._counter)
+
     def _not_asked(self, query: str, candidates: Sequence[Candidate]) -> Reason | None:
         """Say why a call cannot matter, or is not worth its price."""
         if len(candidates) <= self.config.keep_top_k:
@@ -299,6 +313,10 @@ async def prune(
 def prune_sync(query: str, chunks: Sequence[T], **options: Any) -> PruneResult[T]:
     """`prune` for synchronous code, with or without an event loop running in this thread."""
     return _run_sync(lambda: prune(query, chunks, **options))
+
+
+def _remade(dials: dict[str, Any], counter: Counter) -> Pruner:
+    return Pruner(PrunerConfig.load(**dials), counter=counter)
 
 
 _shared = lru_cache(maxsize=8)(Pruner)

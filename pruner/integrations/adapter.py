@@ -4,14 +4,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 from numbers import Real
-from typing import Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError
 from pruner.pipeline import Pruner
 from pruner.schema import Decision, PruneResult
 
-__all__ = ["MARK", "Chunks", "Mark", "Prunable", "as_pruner", "copies", "dials_of", "make_chunk", "missing", "outcome"]
+__all__ = [
+    "MARK",
+    "Chunks",
+    "Mark",
+    "Prunable",
+    "PrunerField",
+    "as_pruner",
+    "copies",
+    "dials_of",
+    "make_chunk",
+    "missing",
+    "outcome",
+]
 
 # The metadata key under which a kept copy carries its mark.
 MARK = "pruner"
@@ -49,6 +63,12 @@ def dials_of(given: Prunable) -> dict[str, Any]:
         ConfigError: a dial is wrong.
     """
     return _config_of(given).model_dump(mode="json", exclude={"api_key"}, exclude_unset=True)
+
+
+PrunerField = Annotated[
+    Pruner, BeforeValidator(as_pruner), PlainSerializer(dials_of), WithJsonSchema({"type": "object"})
+]
+"""Type of a framework model's field for a pruner: stored, and described, as its dials."""
 
 
 def _config_of(given: Prunable) -> PrunerConfig:

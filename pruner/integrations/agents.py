@@ -185,7 +185,7 @@ class _Call:
 def _split(output: str | Sequence[Any]) -> Split:
     if isinstance(output, str):
         return split_text(output, _passages)
-    if isinstance(output, bytes | Mapping) or not isinstance(output, Sequence):
+    if isinstance(output, bytes | bytearray | Mapping) or not isinstance(output, Sequence):
         raise RequestError(f"a tool's output must be a text or a list, not {type(output).__name__}")
     return split_list(output)
 

@@ -1,7 +1,7 @@
 """Any retrieval function or retriever object, without a framework."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar
@@ -44,7 +44,7 @@ def pruned(
     `"pruner"` (a `Chunk` in its metadata); any other object is the function's own.
 
     Args:
-        query: the parameter that holds the question; by default the first.
+        query: the parameter that holds the question; by default the first, `self` and `cls` aside.
         chunks: where in the returned mapping, dataclass or pydantic model the list is; by default it is the list.
         pruner: a `Pruner`, a `PrunerConfig` or a mapping of dials; by default what `prune()` uses.
         to_chunk: says how to read an item that is no str, `Chunk` or mapping with a `text`.
@@ -55,6 +55,8 @@ def pruned(
     made = None if pruner is None else as_pruner(pruner)
 
     def decorate(function: F) -> F:
+        if isinstance(function, classmethod | staticmethod):
+            return type(function)(decorate(function.__func__))
         return _wrap(function, _query_reader(function, query), _Place(chunks), made, to_chunk)
 
     return decorate
@@ -63,15 +65,20 @@ def pruned(
 def _wrap(function: F, read: Callable[..., str], place: "_Place", pruner: Pruner | None, to_chunk: ToChunk | None) -> F:
     ask, ask_sync = (pruner.prune, pruner.prune_sync) if pruner else (prune, prune_sync)
 
+    async def finish(awaited: Awaitable[Any], query: str) -> Any:
+        returned = await awaited
+        items, shown = place.get(returned, to_chunk)
+        return place.put(returned, _kept(items, shown, await ask(query, shown)))
+
     @wraps(function)
     async def asynchronous(*args: Any, **kwargs: Any) -> Any:
-        returned = await function(*args, **kwargs)
-        items, shown = place.get(returned, to_chunk)
-        return place.put(returned, _kept(items, shown, await ask(read(*args, **kwargs), shown)))
+        return await finish(function(*args, **kwargs), read(*args, **kwargs))
 
     @wraps(function)
     def synchronous(*args: Any, **kwargs: Any) -> Any:
         returned = function(*args, **kwargs)
+        if inspect.isawaitable(returned):  # An async function under a decorator that does not show it.
+            return finish(returned, read(*args, **kwargs))
         items, shown = place.get(returned, to_chunk)
         return place.put(returned, _kept(items, shown, ask_sync(read(*args, **kwargs), shown)))
 
@@ -85,10 +92,13 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 def _query_reader(function: Callable[..., Any], name: str | None) -> Callable[..., str]:
     """Return what finds the question among the arguments of a call."""
-    signature = inspect.signature(function)
-    parameter = name or next(iter(signature.parameters), "")
+    called = getattr(function, "__name__", type(function).__name__)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        raise ConfigError(f"{called} does not say what its parameters are; wrap it in a function that does") from None
+    parameter = name or next((known for known in signature.parameters if known not in ("self", "cls")), "")
     if parameter not in signature.parameters:
-        called = getattr(function, "__name__", type(function).__name__)
         raise ConfigError(f"{called} has no parameter {parameter!r} that could hold the query")
 
     def read(*args: Any, **kwargs: Any) -> str:
@@ -107,13 +117,17 @@ class _Place:
 
     def get(self, returned: Any, to_chunk: ToChunk | None) -> tuple[Sequence[Any], list[Any]]:
         """Return the items, and each as the pruner reads it: objects of their own, so that each can be found again."""
-        found = returned
-        if self.name is not None:
-            found = returned[self.name] if isinstance(returned, Mapping) else getattr(returned, self.name)
+        found = returned if self.name is None else self._named(returned, self.name)
         if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
             raise RequestError(f"the function returned a {type(found).__name__} where a list of chunks was expected")
         items = list(found)
         return items, [_shown(to_chunk(item) if to_chunk else item) for item in items]
+
+    def _named(self, returned: Any, name: str) -> Any:
+        try:
+            return returned[name] if isinstance(returned, Mapping) else getattr(returned, name)
+        except (KeyError, AttributeError):
+            raise RequestError(f"the function returned a {type(returned).__name__} without {name!r}") from None
 
     def put(self, returned: Any, kept: PrunedList) -> Any:
         """Return the same with the kept items in place of the list; what was returned stays as it was."""

@@ -83,9 +83,16 @@ class PrunerComponent:
 
     def _warm(self) -> Pruner:
         if self._pruner is None:
-            key = self.api_key.resolve_value() if self.api_key else None
+            key = _resolved(self.api_key) if self.api_key else None
             self._pruner = as_pruner({**self.dials, "api_key": key} if key else self._given)
         return self._pruner
+
+
+def _resolved(secret: Secret) -> Any:
+    try:
+        return secret.resolve_value()
+    except ValueError as error:
+        raise ConfigError(f"api_key: {error}") from None
 
 
 def _outputs(documents: list[Document], chunks: Chunks, result: PruneResult[Any]) -> dict[str, Any]:

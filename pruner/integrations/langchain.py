@@ -1,23 +1,21 @@
 """LangChain: a document compressor, for `ContextualCompressionRetriever` and for chains."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import ConfigDict
 
 from pruner.integrations.adapter import (
     MARK,
     Chunks,
     Mark,
     Prunable,
-    as_pruner,
+    PrunerField,
     copies,
-    dials_of,
     make_chunk,
     missing,
     outcome,
 )
-from pruner.pipeline import Pruner
 from pruner.schema import PruneResult
 
 try:
@@ -45,7 +43,7 @@ class PrunerCompressor(BaseDocumentCompressor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    pruner: Annotated[Pruner, BeforeValidator(as_pruner), PlainSerializer(dials_of)]
+    pruner: PrunerField
     score_key: str = "relevance_score"
 
     def __init__(self, pruner: Prunable, *, score_key: str = "relevance_score") -> None:

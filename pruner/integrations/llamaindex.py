@@ -1,8 +1,6 @@
 """LlamaIndex: a node postprocessor, for a query engine after its retriever and rerankers."""
 
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, PlainSerializer
+from typing import Any
 
 from pruner.errors import RequestError
 from pruner.integrations.adapter import (
@@ -10,14 +8,12 @@ from pruner.integrations.adapter import (
     Chunks,
     Mark,
     Prunable,
-    as_pruner,
+    PrunerField,
     copies,
-    dials_of,
     make_chunk,
     missing,
     outcome,
 )
-from pruner.pipeline import Pruner
 from pruner.schema import PruneResult
 
 try:
@@ -59,7 +55,7 @@ class PrunerPostprocessor(BaseNodePostprocessor):
         ConfigError: a dial is wrong, or a key, an extra or a model is missing.
     """
 
-    pruner: Annotated[Pruner, BeforeValidator(as_pruner), PlainSerializer(dials_of)]
+    pruner: PrunerField
 
     def __init__(self, pruner: Prunable, **framework: Any) -> None:
         super().__init__(pruner=pruner, **framework)  # type: ignore[call-arg]
@@ -68,6 +64,13 @@ class PrunerPostprocessor(BaseNodePostprocessor):
     def class_name(cls) -> str:
         """Return the name that `to_dict()` stores."""
         return "PrunerPostprocessor"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the pruner: what cannot be pickled the framework leaves out, in the object itself too, and goes on."""
+        pruner = self.pruner
+        state = super().__getstate__()
+        state["__dict__"]["pruner"] = pruner
+        return state
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -104,10 +107,14 @@ def _copy(scored: NodeWithScore, text: str, mark: Mark) -> NodeWithScore:
     node: BaseNode = scored.node.model_copy(
         update={
             "metadata": {**scored.node.metadata, MARK: mark},
-            "excluded_llm_metadata_keys": [*scored.node.excluded_llm_metadata_keys, MARK],
-            "excluded_embed_metadata_keys": [*scored.node.excluded_embed_metadata_keys, MARK],
+            "excluded_llm_metadata_keys": _with_mark(scored.node.excluded_llm_metadata_keys),
+            "excluded_embed_metadata_keys": _with_mark(scored.node.excluded_embed_metadata_keys),
         }
     )
     if text != node.get_content(MetadataMode.NONE):
         node.set_content(text)
     return scored.model_copy(update={"node": node})
+
+
+def _with_mark(keys: list[str]) -> list[str]:
+    return keys if MARK in keys else [*keys, MARK]

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from pruner.errors import RequestError
+
 __all__ = ["Part", "Split", "split_list", "split_text"]
 
 # The smallest number of parts that shows a structure; two lines that look alike may be chance.
 _LEAST = 3
-_FENCE = re.compile(r"^\s{0,3}(```|~~~)")
-_HEADING = re.compile(r"^(#{1,6})\s+(\S.*?)\s*#*\s*$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)")
+_HEADING = re.compile(r"^(#{1,6})[ \t]+(\S.*)")
 _RECORD = re.compile(
-    r"""^\W{0,2}(?: \d{4}-\d\d-\d\d [T\x20] \d\d:\d\d          # 2026-01-31 12:00, ISO 8601
+    r"""^\W{0,2}(?: \d{4}([-/])\d\d\1\d\d [T\x20] \d\d:\d\d       # 2026-01-31 12:00, ISO 8601, or with /
+      | \S+\ \S+\ \S+\ \[\d\d/[A-Z][a-z]{2}/\d{4}:             # 127.0.0.1 - - [31/Jan/2026:, web server
       | [A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d                # Jan 31 12:00:00, syslog
       | \d\d:\d\d:\d\d                                         # 12:00:00
       | [^\s:]+:\d+:                                            # file.py:12:, grep
@@ -63,9 +66,13 @@ def split_text(text: str, prose: Callable[[str], Sequence[str]]) -> Split:
 
 
 def split_list(items: Sequence[Any]) -> Split:
-    """Take the entries of a list as parts: strings as they are, anything else as JSON."""
+    """Take the entries of a list as parts: strings as they are, anything else as JSON.
+
+    Raises:
+        RequestError: an entry cannot be written as JSON.
+    """
     if all(isinstance(item, str) for item in items):
-        return _joined([Part(item) for item in items], "results", "\n\n")
+        return _joined([Part(item) for item in items if item.strip()], "results", "\n\n")
     return _json_items(items, lambda kept: kept)
 
 
@@ -74,7 +81,10 @@ def _joined(parts: Sequence[Part], unit: str, between: str) -> Split:
 
 
 def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RequestError(f"a tool's output cannot be written as JSON: {error}") from None
 
 
 def _json_items(items: Sequence[Any], put: Callable[[list[Any]], Any]) -> Split:
@@ -83,15 +93,23 @@ def _json_items(items: Sequence[Any], put: Callable[[list[Any]], Any]) -> Split:
 
 
 def _json(text: str) -> Split | None:
-    """Find the longest array, on its own or in objects around it; what is around it stays."""
+    """Find the array with the most to read, on its own or in objects around it; what is around it stays."""
     if not text.lstrip().startswith(("[", "{")):
         return None
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    path, items = max(_arrays(value), key=lambda found: len(found[1]), default=((), []))
-    return _json_items(items, lambda kept: _with(value, path, kept)) if len(items) > 1 else None
+    found = [(path, items) for path, items in _arrays(value) if len(items) > 1]
+    if not found:
+        return None
+    path, items = max(found, key=lambda array: (_words(array[1]), len(array[1])))
+    return _json_items(items, lambda kept: _with(value, path, kept))
+
+
+def _words(items: Sequence[Any]) -> int:
+    """Measure an array in characters; numbers, such as an embedding, count for nothing."""
+    return sum(len(_dumped(item)) for item in items if not isinstance(item, int | float))
 
 
 def _arrays(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
@@ -107,8 +125,10 @@ def _with(value: Any, path: tuple[str, ...], kept: list[Any]) -> Any:
 
 
 def _json_lines(text: str) -> Split | None:
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) < _LEAST or not all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines):
+    # Within JSON, no line ends but at a line feed. The last record may be cut off.
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    whole = all(line.startswith("{") for line in lines) and all(line.endswith("}") for line in lines[:-1])
+    if len(lines) < _LEAST or not whole:
         return None
     return _joined([Part(line) for line in lines], "records", "\n")
 
@@ -131,11 +151,19 @@ def _sections(text: str) -> Split | None:
 
 def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     """Yield line, level and title of each heading that is not in a fenced block."""
-    fenced = False
+    fence = ""
     for at, line in enumerate(lines):
-        fenced ^= bool(_FENCE.match(line))
-        if not fenced and (found := _HEADING.match(line)):
-            yield at, len(found[1]), found[2]
+        if found := _FENCE.match(line):
+            fence = _after(fence, found[1], found[2])
+        elif not fence and (found := _HEADING.match(line)):
+            yield at, len(found[1]), found[2].rstrip().rstrip("#").rstrip()
+
+
+def _after(fence: str, mark: str, rest: str) -> str:
+    """Return the fence that is open after a mark: a block ends at its own, alone on its line and no shorter."""
+    if not fence:
+        return mark
+    return "" if mark.startswith(fence) and not rest.strip() else fence
 
 
 def _hits(text: str) -> Split | None:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "evidence.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "evidence.py"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
 FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "common")
+# Those of the integrations; test_evidence.py runs the other one.
+EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("common", "evidence"))
 
 
 def run(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:

@@ -140,7 +140,7 @@ def test_very_many_parts_are_graded_in_groups_of_neighbours() -> None:
     assert "[980 of 1000 records omitted;" in out
 
 
-@pytest.mark.parametrize("wrong", [{"a": 1}, b"x", 7, None])
+@pytest.mark.parametrize("wrong", [{"a": 1}, b"x", bytearray(b"x"), {"a"}, 7, None])
 def test_what_is_no_text_or_list_is_refused(wrong: Any) -> None:
     with pytest.raises(RequestError):
         prune(wrong)

@@ -141,6 +141,72 @@ def test_methods_and_objects_that_can_be_called_work() -> None:
     assert asyncio.run(pruned(pruner=make_pruner(GRADES))(Finder())("q")) == KEPT
 
 
+def _in_class(where: str) -> Any:
+    if where == "method":
+
+        class Method:
+            @pruned(pruner=make_pruner(GRADES))
+            def find(self, question: str, k: int = 3) -> list[str]:
+                return TEXTS
+
+        return Method().find
+    if where == "classmethod outside":
+
+        class Outside:
+            @classmethod
+            @pruned(pruner=make_pruner(GRADES))
+            def find(cls, question: str) -> list[str]:
+                return TEXTS
+
+        return Outside.find
+    if where == "classmethod inside":
+
+        class Inside:
+            @pruned(pruner=make_pruner(GRADES))
+            @classmethod
+            def find(cls, question: str) -> list[str]:
+                return TEXTS
+
+        return Inside.find
+
+    class Static:
+        @pruned(pruner=make_pruner(GRADES))
+        @staticmethod
+        def find(question: str) -> list[str]:
+            return TEXTS
+
+    return Static().find
+
+
+@pytest.mark.parametrize("where", ["method", "classmethod outside", "classmethod inside", "staticmethod"])
+def test_within_a_class_the_first_parameter_but_self_is_the_query(where: str) -> None:
+    assert _in_class(where)("q") == KEPT
+    assert _in_class(where)(question="q") == KEPT
+
+
+def test_an_async_function_under_a_plain_decorator_is_still_awaited() -> None:
+    async def find(query: str) -> dict[str, list[str]]:
+        return {"hits": TEXTS}
+
+    @pruned(chunks="hits", pruner=make_pruner(GRADES))
+    def hidden(query: str) -> Any:
+        return find(query)
+
+    assert asyncio.run(hidden("q")) == {"hits": KEPT}
+
+
+@pytest.mark.parametrize("returned", [{"docs": []}, Page([]), (1, 2), None])
+def test_what_has_no_such_list_is_refused_in_one_line(returned: Any) -> None:
+    with pytest.raises(RequestError, match="without 'documents'"):
+        pruned(chunks="documents", pruner=make_pruner())(lambda query: returned)("q")
+
+
+def test_a_callable_without_a_signature_is_refused_at_once() -> None:
+    unreadable: Any = dict
+    with pytest.raises(ConfigError, match="wrap it in a function"):
+        pruned(pruner=make_pruner())(unreadable)
+
+
 def test_a_function_keeps_its_name_and_its_errors() -> None:
     @pruned(pruner=make_pruner())
     def find(query: str) -> list[str]:

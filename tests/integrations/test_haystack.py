@@ -134,6 +134,12 @@ def test_a_component_is_made_without_a_key_and_warmed_up_with_one() -> None:
         made.warm_up()
 
 
+def test_a_secret_that_is_not_set_is_refused_at_warm_up_in_one_line() -> None:
+    component = PrunerComponent({}, api_key=Secret.from_env_var("NO_SUCH_KEY"))
+    with pytest.raises(ConfigError, match=r"^api_key: .*NO_SUCH_KEY.*$"):
+        component.warm_up()
+
+
 @pytest.mark.parametrize("wrong", [{"treshold": 4}, {"threshold": 9}, 3])
 def test_a_wrong_dial_is_refused_when_the_component_is_made(wrong: Any) -> None:
     with pytest.raises(ConfigError):

@@ -111,3 +111,12 @@ def test_a_stored_postprocessor_has_its_dials_and_no_key(monkeypatch: pytest.Mon
     for read in (PrunerPostprocessor.from_dict(given.to_dict()), PrunerPostprocessor.from_json(given.to_json())):
         assert read.pruner.config.threshold == 4
         assert read.class_name() == "PrunerPostprocessor"
+
+
+def test_pruned_twice_the_grade_is_hidden_once() -> None:
+    nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
+    once = PrunerPostprocessor(pruner=make_pruner(GRADES)).postprocess_nodes(nodes, query_str="q")
+    twice = PrunerPostprocessor(pruner=make_pruner(pairs(5, 5, 5, 5))).postprocess_nodes(once, query_str="q")
+    for scored in twice:
+        assert scored.node.excluded_llm_metadata_keys == ["pruner"]
+        assert scored.node.excluded_embed_metadata_keys == ["pruner"]

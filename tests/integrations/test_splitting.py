@@ -1,10 +1,12 @@
 import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pruner.errors import RequestError
 from pruner.integrations.splitting import Split, split_list, split_text
 
 LOG = """\
@@ -42,7 +44,7 @@ def texts(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", [[], ["results"], ["data", "page", "items"]])
-def test_json_is_cut_into_the_items_of_its_longest_array(path: list[str]) -> None:
+def test_json_is_cut_into_the_items_of_its_array(path: list[str]) -> None:
     value: Any = [{"n": n, "tags": ["a", "b", "c", "d", "e"]} for n in range(3)]
     for key in reversed(path):
         value = {key: value, "short": [1, 2], "total": 3}
@@ -53,6 +55,28 @@ def test_json_is_cut_into_the_items_of_its_longest_array(path: list[str]) -> Non
         assert kept["total"] == 3
         kept = kept[key]
     assert [item["n"] for item in kept] == [0, 2]
+
+
+@pytest.mark.parametrize("aside", [list(range(100)), [0.25] * 1536, [f"id{n}" for n in range(9)], ["a" * 900], []])
+def test_an_array_of_ids_or_of_numbers_does_not_stand_for_the_results(aside: list[Any]) -> None:
+    hits = [{"title": f"title {n}", "text": "Backups are kept for 14 days."} for n in range(4)]
+    found = split(json.dumps({"aside": aside, "results": hits}))
+    assert [json.loads(part.text) for part in found.parts] == hits
+    assert json.loads(found.join([1])) == {"aside": aside, "results": [hits[1]]}
+
+
+def test_an_array_of_numbers_is_cut_where_there_is_no_other() -> None:
+    assert texts('{"short": [1, 2], "long": [1, 2, 3]}') == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0c"])
+def test_a_line_separator_within_a_json_line_does_not_end_it(odd: str) -> None:
+    lines = [json.dumps({"n": n, "text": f"a{odd}b"}, ensure_ascii=False) for n in range(4)]
+    assert texts("\n".join(lines)) == texts("\r\n".join(lines)) == lines
+
+
+def test_the_last_json_line_may_be_cut_off() -> None:
+    assert texts('{"a": 1}\n{"a": 2}\n{"a": "thr') == ['{"a": 1}', '{"a": 2}', '{"a": "thr']
 
 
 def test_json_lines_are_records() -> None:
@@ -78,6 +102,49 @@ def test_markdown_is_cut_at_headings_outside_of_fences() -> None:
     assert [part.headings for part in found.parts] == [(), (), ("Guide", "Install"), ("Guide",)]
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        "````md\n```\n# inside\n```\n# inside\n````",
+        "~~~\n```\n# inside\n~~~",
+        "```\n~~~\n# inside\n```",
+        "```\n```python\n# inside\n```",
+        "```sh\n# inside\n`````",
+        "   ```\n# inside\n   ```",
+    ],
+)
+def test_a_fence_ends_only_at_its_own_mark(block: str) -> None:
+    assert texts(f"# A\n{block}\n# B\nb") == [f"# A\n{block}", "# B\nb"]
+
+
+@pytest.mark.parametrize("heading", ["# A", "# A #", "# A ##  ", "#\tA", "# A" + " " * 9])
+def test_a_heading_is_named_without_its_marks(heading: str) -> None:
+    assert [part.headings for part in split(f"{heading}\na\n## B\nb").parts] == [(), ("A",)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# a" + " " * 50_000 + "b",
+        "# a" + " #" * 50_000 + "b",
+        "#" * 50_000,
+        " " * 50_000 + "```",
+        "`" * 50_000 + "x",
+        "- " * 50_000 + "x",
+        "-" + " " * 50_000 + "-" + " " * 50_000 + "x",
+        "Jan" + " " * 50_000 + "x",
+        "a" * 50_000,
+        "Title" + ":" * 50_000,
+        "a " * 50_000,
+    ],
+    ids=lambda line: repr(line[:6]),
+)
+def test_no_line_takes_long_to_read(line: str) -> None:
+    started = time.process_time()
+    split(f"# x\n{line}\ny\n# z\nz\n" * 3)
+    assert time.process_time() - started < 5
+
+
 def test_a_heading_without_text_opens_the_next_section() -> None:
     assert texts("# A\n## B\nb\n## C\nc")[0] == "# A\n## B\nb"
 
@@ -93,6 +160,8 @@ def test_log_records_keep_the_lines_that_belong_to_them() -> None:
     "start",
     [
         "2026-01-31T12:00:00.000Z x",
+        "2026/01/31 12:00:00 x",
+        '127.0.0.1 - frank [31/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 12',
         "Jan 31 12:00:00 host x",
         "12:00:00 x",
         "[12:00:00] x",
@@ -132,6 +201,24 @@ def test_what_has_no_structure_is_prose(text: str) -> None:
 def test_a_list_of_strings_is_its_entries() -> None:
     found = split_list(["a", "b", "c"])
     assert (found.unit, found.join([0, 2])) == ("results", "a\n\nc")
+
+
+def test_blank_entries_of_a_list_are_no_results() -> None:
+    assert [part.text for part in split_list(["a", "", " \n", "b"]).parts] == ["a", "b"]
+
+
+def _within_itself() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize("entry", [{(1, 2): 3}, _within_itself()], ids=["key", "within itself"])
+def test_an_entry_that_cannot_be_json_is_refused_in_one_line(entry: Any) -> None:
+    with pytest.raises(RequestError) as caught:
+        split_list([entry, {"a": 1}])
+    assert "cannot be written as JSON" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_list_of_anything_else_is_json() -> None:
