@@ -236,8 +236,10 @@ def decide(prepared: Prepared, done: Assembled, grading: Grading) -> tuple[Decis
     droppers = {index: reason for stage in done.stages for index, reason in stage.dropped.items()}
     of = {index: kept for stage in done.stages for index, kept in stage.of.items()}
     notes = grading.notes or (None,) * len(prepared.given)
-    return tuple(
+    decisions = tuple(
         Decision(c.index, c.chunk.id, grade, expected, c.index in keepers, by, note, of.get(c.index))
         for c, grade, expected, note in zip(prepared.given, grading.grades, grading.expected, notes, strict=True)
         for by in [keepers.get(c.index) or droppers[c.index]]
     )
+    # The grading may have been made for somebody who may see more, and a note may quote.
+    return tuple(replace(d, grade=None, expected=None, note=None) if d.by == By.ACCESS else d for d in decisions)

@@ -169,6 +169,15 @@ async def test_what_the_caller_may_not_see_occurs_nowhere(answer: Answer, caplog
     assert result.tokens[1] == 0
 
 
+async def test_a_grading_made_for_another_caller_says_nothing_of_what_this_one_may_not_see() -> None:
+    noted = json.dumps({"grades": [{"label": n, "grade": 5, "reason": f"{SECRET} {n}"} for n in range(1, 6)]})
+    one = pruner(noted, reasons=True)
+    grading = await one.grade("q", HIDDEN, principals=["me", "boss"])
+    result = one.assemble("q", HIDDEN, grading, principals=["me"])
+    assert [(d.grade, d.note) for d in result.decisions if d.by == "access"] == [(None, None)] * 2
+    assert result.decisions[0].note
+
+
 async def test_a_list_with_an_acl_is_seen_by_no_one_who_is_not_named() -> None:
     result = await pruner(keep_top_k=0).prune("q", [{"text": "t", "acl": ["boss"]}])
     assert (result.chunks, result.status) == ([], "skipped")
