@@ -46,11 +46,13 @@ class Prepared:
         given: one per input chunk, without a word of what the caller may not see.
         left: those that go on, in reranker order.
         stages: what has been done.
+        closed: parents of what the caller may not see.
     """
 
     given: Sequence[Candidate]
     left: Sequence[Candidate]
     stages: tuple[StageTrace, ...]
+    closed: frozenset[str | int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,14 @@ class Selected:
         first: indices that the budget considers first: the reranker's best few and what coverage chose.
         conflicts: among all that were graded.
         stages: what has been done, the preparation included.
+        closed: parents of what the caller may not see.
     """
 
     left: Sequence[Candidate]
     first: frozenset[int]
     conflicts: tuple[Conflict, ...]
     stages: tuple[StageTrace, ...]
+    closed: frozenset[str | int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,8 @@ def prepare(candidates: Sequence[Candidate], config: PrunerConfig, asked: Asked)
     left, traces = run_stages(candidates, [*guards, *_dedup(config), *_min_score(config)])
     hidden = {i for trace in traces for i, reason in trace.dropped.items() if reason == By.ACCESS}
     given = [_blank(c) if c.index in hidden else c for c in candidates] if hidden else candidates
-    return Prepared(given, left, traces)
+    closed = frozenset(name for i in hidden for name in [candidates[i].chunk.parent_id] if name is not None)
+    return Prepared(given, left, traces, closed)
 
 
 def _blank(candidate: Candidate) -> Candidate:
@@ -140,7 +145,8 @@ def select(prepared: Prepared, grading: Grading, config: PrunerConfig, asked: As
         chosen = [_select(config, first, covering)]
     left, traces = run_stages(graded, [*_judge(grading, config, covering), *chosen])
     conflicts = tuple(dict.fromkeys(conflict for c in graded for conflict in c.conflicts))
-    return Selected(left, frozenset((*first, *covering)), conflicts, (*prepared.stages, *traces))
+    stages = (*prepared.stages, *traces)
+    return Selected(left, frozenset((*first, *covering)), conflicts, stages, prepared.closed)
 
 
 def _chooses(config: PrunerConfig) -> bool:
@@ -189,7 +195,8 @@ def pack(
     split: Splitter | None,
 ) -> Assembled:
     """Make evidence of what was selected: parents, budget, extracts, order."""
-    seen = {name: parent for name, parent in parents.items() if _admitted(parent, config, asked)}
+    open_ = {name: p for name, p in parents.items() if p.acl is not None or name not in selected.closed}
+    seen = {name: parent for name, parent in open_.items() if _admitted(parent, config, asked)}
     left, traces = run_stages(selected.left, _expansion(config, seen, split))
     left, checked = run_stages(left, _guards(left, config, asked))
     stages = [*_caps(config, counter, selected.first), *_extracts(config, asked, split)]

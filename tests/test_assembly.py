@@ -169,6 +169,21 @@ async def test_what_the_caller_may_not_see_occurs_nowhere(answer: Answer, caplog
     assert result.tokens[1] == 0
 
 
+@pytest.mark.parametrize(
+    ("parent", "shown"),
+    [
+        (f"open words\n\n{SECRET}", False),
+        ({"text": f"open words\n\n{SECRET}", "acl": ["boss"]}, False),
+        ({"text": "open words\n\nmore", "acl": ["me"]}, True),
+    ],
+)
+async def test_a_parent_that_may_hold_what_is_hidden_is_not_shown(parent: Any, shown: bool) -> None:
+    chunks = [{"text": "open words", "parent_id": "p"}, {"text": SECRET, "parent_id": "p", "acl": ["boss"]}, "c"]
+    one = pruner(pairs(5, 5), expand="section", keep_top_k=0)
+    result = await one.prune("q", chunks, principals=["me"], fetch_parent=lambda _: parent)
+    assert result.texts == ["open words\n\nmore" if shown else "open words", "c"]
+
+
 async def test_a_grading_made_for_another_caller_says_nothing_of_what_this_one_may_not_see() -> None:
     noted = json.dumps({"grades": [{"label": n, "grade": 5, "reason": f"{SECRET} {n}"} for n in range(1, 6)]})
     one = pruner(noted, reasons=True)
