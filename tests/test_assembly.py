@@ -207,6 +207,20 @@ async def test_names_must_come_as_a_list(argument: str, value: Any) -> None:
         await pruner().prune("q", ["a"], **{argument: value})
 
 
+@pytest.mark.parametrize("parents", [{"p": "x a y"}, {"p": {"text": "x a y"}}, {"p": Chunk(text="x a y"), "n": None}])
+async def test_parents_given_to_assemble_may_have_any_form_of_a_chunk(parents: Any) -> None:
+    assert pruner(expand="section").assemble("q", [{"text": "a", "parent_id": "p"}], parents=parents).texts == ["x a y"]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "parents"),
+    [(None, {}), (iter("ab"), {}), (["a"], ["p"]), (["a"], {"p": 7}), (["a"], {"p": {"text": 7}})],
+)
+async def test_what_assemble_cannot_use_is_the_callers_mistake(chunks: Any, parents: Any) -> None:
+    with pytest.raises(RequestError):
+        pruner(expand="section").assemble("q", chunks, parents=parents)
+
+
 async def test_keep_top_k_is_counted_after_access_and_copies() -> None:
     chunks = [{"text": "a", "acl": []}, {"text": "b", "id": 1}, {"text": "b", "id": 1}, "c", "d", "e"]
     result = await pruner(pairs(1, 1, 1, 1), dedup="ids", keep_top_k=2).prune("q", chunks)
