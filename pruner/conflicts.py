@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 __all__ = ["Difference", "Reader", "Reading", "differences", "plain"]
 
@@ -97,7 +98,7 @@ Fact = tuple[str, str, int]
 Difference = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
     """A text as it is compared.
 
@@ -111,6 +112,7 @@ class Reading:
     marks: Sequence[int]
     skeleton: Sequence[int]
 
+    @cached_property
     def facts(self) -> list[Fact]:
         """Return what the skeleton leaves out: the kind, the fact, and after how many words it stands."""
         found, negations = [], 0
@@ -161,7 +163,7 @@ def differences(a: Reading, b: Reading) -> Difference | None:
         same. Facts that merely stand elsewhere, such as two numbers exchanged, count as different in texts that have
         the same skeleton.
     """
-    of_a, of_b = a.facts(), b.facts()
+    of_a, of_b = a.facts, b.facts
     if a.skeleton != b.skeleton:
         of_a, of_b = _anywhere(of_a), _anywhere(of_b)
     if of_a == of_b:
