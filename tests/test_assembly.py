@@ -271,6 +271,15 @@ async def test_children_of_one_parent_become_one_block() -> None:
     assert (result.decisions[1].by, result.decisions[1].of) == ("merged", 0)
 
 
+async def test_a_chunk_whose_parent_does_not_fit_is_shown_alone() -> None:
+    chunks = [{"text": "needle", "parent_id": "p", "heading_path": ["Terms"]}, "b", "c"]
+    result = await pruner(pairs(5, 5, 5), expand="section", keep_top_k=0, token_budget=20).prune(
+        "q", chunks, fetch_parent=lambda _: "needle " * 90
+    )
+    assert result.texts == ["needle", "b", "c"]
+    assert Words().count(render_evidence(result)) <= (result.trace.used_tokens or 0) <= 20
+
+
 async def test_parents_are_fetched_for_what_was_selected_only() -> None:
     asked: list[Any] = []
     chunks = [{"text": t, "parent_id": t} for t in "abcd"]
