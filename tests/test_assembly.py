@@ -306,6 +306,11 @@ async def test_the_trace_names_the_policy_and_equal_rules_have_equal_hashes() ->
     assert (traces[0].mmr_lambda, traces[0].budget) == (0.5, 100)
 
 
+async def test_an_infinite_score_survives_the_traces_json() -> None:
+    trace = pruner().assemble("q", [{"text": "a", "score": float("inf")}]).trace
+    assert Trace.model_validate_json(trace.model_dump_json()) == trace
+
+
 async def test_the_trace_keeps_the_three_scores_apart() -> None:
     chunks = [{"text": "a", "score": 7.5, "id": "x"}, {"text": "b", "score": -2.0, "id": "y"}, "c", "d"]
     result = await pruner(pairs(3, 5, 1, 1), mmr_lambda=0.5, keep_top_k=0).prune("q", chunks)
