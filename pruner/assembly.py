@@ -47,11 +47,13 @@ class Prepared:
         given: one per input chunk, without a word of what the caller may not see.
         left: those that go on, in reranker order.
         stages: what has been done.
+        closed: parents of what the caller may not see.
     """
 
     given: Sequence[Candidate]
     left: Sequence[Candidate]
     stages: tuple[StageTrace, ...]
+    closed: frozenset[str | int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,14 @@ class Selected:
         first: indices that the budget considers first: the reranker's best few and what coverage chose.
         conflicts: among all that were graded.
         stages: what has been done, the preparation included.
+        closed: parents of what the caller may not see.
     """
 
     left: Sequence[Candidate]
     first: frozenset[int]
     conflicts: tuple[Conflict, ...]
     stages: tuple[StageTrace, ...]
+    closed: frozenset[str | int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,8 @@ def prepare(candidates: Sequence[Candidate], config: PrunerConfig, asked: Asked)
     left, traces = run_stages(candidates, [*guards, *_dedup(config), *_min_score(config)])
     hidden = {i for trace in traces for i, reason in trace.dropped.items() if reason == By.ACCESS}
     given = [_blank(c) if c.index in hidden else c for c in candidates] if hidden else candidates
-    return Prepared(given, left, traces)
+    closed = frozenset(name for i in hidden for name in [candidates[i].chunk.parent_id] if name is not None)
+    return Prepared(given, left, traces, closed)
 
 
 def _blank(candidate: Candidate) -> Candidate:
@@ -141,7 +146,8 @@ def select(prepared: Prepared, grading: Grading, config: PrunerConfig, asked: As
         chosen = [_select(config, first, covering)]
     left, traces = run_stages(graded, [*_judge(grading, config, covering), *chosen])
     conflicts = tuple(dict.fromkeys(conflict for c in graded for conflict in c.conflicts))
-    return Selected(left, frozenset((*first, *covering)), conflicts, (*prepared.stages, *traces))
+    stages = (*prepared.stages, *traces)
+    return Selected(left, frozenset((*first, *covering)), conflicts, stages, prepared.closed)
 
 
 def _chooses(config: PrunerConfig) -> bool:
@@ -190,7 +196,8 @@ def pack(
     split: Splitter | None,
 ) -> Assembled:
     """Make evidence of what was selected: parents, budget, extracts, order."""
-    seen = {name: parent for name, parent in parents.items() if _admitted(parent, config, asked)}
+    open_ = {name: p for name, p in parents.items() if p.acl is not None or name not in selected.closed}
+    seen = {name: parent for name, parent in open_.items() if _admitted(parent, config, asked)}
     left, traces = run_stages(selected.left, _expansion(config, seen, split))
     left, checked = run_stages(left, _guards(left, config, asked))
     stages = [*_caps(config, counter, selected.first), *_extracts(config, asked, split)]
@@ -237,8 +244,10 @@ def decide(prepared: Prepared, done: Assembled, grading: Grading) -> tuple[Decis
     droppers = {index: reason for stage in done.stages for index, reason in stage.dropped.items()}
     of = {index: kept for stage in done.stages for index, kept in stage.of.items()}
     notes = grading.notes or (None,) * len(prepared.given)
-    return tuple(
+    decisions = tuple(
         Decision(c.index, c.chunk.id, grade, expected, c.index in keepers, by, note, of.get(c.index))
         for c, grade, expected, note in zip(prepared.given, grading.grades, grading.expected, notes, strict=True)
         for by in [keepers.get(c.index) or droppers[c.index]]
     )
+    # The grading may have been made for somebody who may see more, and a note may quote.
+    return tuple(replace(d, grade=None, expected=None, note=None) if d.by == By.ACCESS else d for d in decisions)

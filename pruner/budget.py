@@ -57,7 +57,7 @@ class FitBudget:
     """Keep what fits into a number of tokens; what does not is passed over, and the next one is tried.
 
     A chunk costs what `render_evidence` writes for it: text, opening and closing tag. The protected come first, then
-    the others in the order of their selection or by relevance per token.
+    the others in the order of their selection or by relevance per token. One whose parent does not fit is tried alone.
 
     Attributes:
         budget: tokens for all blocks together.
@@ -74,12 +74,16 @@ class FitBudget:
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Fill the budget."""
         costs = {c.index: self._cost(c, len(candidates)) for c in candidates}
-        left, fitting = self.budget, set()
+        left, fitting = self.budget, dict[int, Candidate]()
         for candidate in self._in_turn(candidates, costs):
-            if costs[candidate.index] <= left:
-                left -= costs[candidate.index]
-                fitting.add(candidate.index)
-        kept = [replace(c, tokens=costs[c.index]) for c in candidates if c.index in fitting]
+            for form in _forms(candidate):
+                cost = costs[form.index] if form is candidate else self._cost(form, len(candidates))
+                if cost <= left:
+                    left -= cost
+                    costs[form.index] = cost
+                    fitting[form.index] = replace(form, tokens=cost)
+                    break
+        kept = [fitting[c.index] for c in candidates if c.index in fitting]
         dropped = {c.index: By.TOKEN_BUDGET for c in candidates if c.index not in fitting}
         return StageResult(kept, dropped, costs=costs)
 
@@ -94,6 +98,13 @@ class FitBudget:
         if self.pick == "density":
             rest.sort(key=lambda c: -(c.relevance or 0.0) / max(costs[c.index], 1))
         return [c for c in selected if not self.first.isdisjoint((c.index, *c.merged))] + rest
+
+
+def _forms(candidate: Candidate) -> list[Candidate]:
+    """Return what may be shown of a candidate, the best first; what stands for several stays as it is."""
+    if candidate.parent is None or candidate.merged:
+        return [candidate]
+    return [candidate, replace(candidate, text=candidate.chunk.text, parent=None, spans=())]
 
 
 def _turn(candidate: Candidate) -> tuple[bool, int, float]:

@@ -12,8 +12,10 @@ from pruner.schema import PruneResult
 
 __all__ = ["CitationReport", "check_citations"]
 
-_GROUP = re.compile(r"[\[［【]\s*E\d+(?:\s*[,;，；、&]?\s*E\d+)*\s*[\]］】]", re.IGNORECASE)
-_ID = re.compile(r"E(\d+)", re.IGNORECASE)
+# A bracket that begins with an id is a citation, whatever else it says: "[E1, E3]", "[E1-E3]", "[E1, page 3]".
+_GROUP = re.compile(r"[\[［【〔]\s{0,9}[EＥ]\d{1,9}(?![^\W_])[^\[\]［］【】〔〕\n]{0,200}[\]］】〕]", re.IGNORECASE)
+_ID = re.compile(r"(?<![^\W_])[EＥ](\d{1,9})(?:\s?[-–—~～]\s?[EＥ]?(\d{1,9}))?(?![^\W_])", re.IGNORECASE)
+_LONGEST_RANGE = 100
 # A citation may stand behind the full stop: it belongs to the sentence before it.
 _AFTER_STOP = re.compile(rf"([.!?。！？][”’\"')»]*)(\s*)((?:{_GROUP.pattern}\s*)+)", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]")
@@ -54,7 +56,7 @@ def check_citations(
     is not checked.
 
     Args:
-        answer: with citations such as `[E1]` or `[E1, E3]`, before or after the full stop.
+        answer: with citations such as `[E1]`, `[E1, E3]` or `[E1-E3]`, before or after the full stop.
         result: what the blocks were made of.
         sources: source_id, or (source_id, revision_id), → whole text; each span is then looked up there, and not only
             in chunk and parent.
@@ -74,7 +76,12 @@ def check_citations(
 
 
 def _ids(group: str) -> list[str]:
-    return [evidence_id(int(number)) for number in _ID.findall(group)]
+    """Name the blocks that a bracket cites, those between the ends of a range too."""
+    found: list[int] = []
+    for first, last in _ID.findall(group):
+        ends = int(first), int(last or first)
+        found += range(ends[0], ends[1] + 1) if 0 <= ends[1] - ends[0] < _LONGEST_RANGE else ends
+    return [evidence_id(number) for number in found]
 
 
 def _uncited(answer: str, split: Splitter) -> tuple[Span, ...]:

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 __all__ = ["Difference", "Reader", "Reading", "differences", "plain"]
 
@@ -21,35 +22,51 @@ _MONTHS = _words("""
     january february march april may june july august september october november december
     jan feb mar apr jun jul aug sep sept oct nov dec
     januar februar märz mai juni juli oktober dezember okt dez
+    monday tuesday wednesday thursday friday saturday sunday
+    montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag
+    월요일 화요일 수요일 목요일 금요일 토요일 일요일
+    before after
 """)
 _NUMBERS = _words("""
-    zero two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty seventy
-    eighty ninety hundred thousand million billion twice
-    zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig hundert tausend zweimal
-    hai ba bốn sáu bảy tám chín mười trăm nghìn
-    < > ≤ ≥ ≠
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
+    first third fourth fifth half double triple dozen once twice thrice
+    zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn
+    neunzehn zwanzig hundert tausend million millionen milliarde milliarden einmal zweimal dreimal halb doppelt
+    erste ersten erster erstes zweite zweiten zweiter zweites dritte dritten dritter drittes
+    một hai ba bốn sáu bảy tám chín mười trăm nghìn triệu tỷ
+    < > <= >= ≤ ≥ ≠
+    most least more less fewer minimum maximum mindestens höchstens mehr weniger
 """)
 _UNITS = _words("""
     byte bytes bit bits kb mb gb tb pb kib mib gib tib hz khz mhz ghz w kw mw v
-    ns µs μs ms s sec secs second seconds min mins minute minutes h hr hrs hour hours day days week weeks month months
-    quarter quarters year years km m cm mm inch inches foot feet mile miles kg g mg µg lb lbs ton tons l ml c f percent
-    eur euro euros usd gbp chf dollar dollars cent cents
+    ns μs μs ms s sec secs second seconds min mins minute minutes h hr hrs hour hours day days week weeks month months
+    quarter quarters year years km m cm mm inch inches foot feet mile miles kg g mg μg lb lbs ton tons l ml c f percent
+    nm μm ng pg oz yard yards gallon gallons acre acres ha hectare hectares
+    pa kpa mpa bar psi ppm j kj kcal ma mah ah wh kwh mwh gwh gw kv db rpm fps bps kbps mbps gbps
+    eur euro euros usd gbp chf cad aud inr jpy cny krw sek nok dkk pln brl dollar dollars cent cents pound pounds yen
+    yuan won rupee rupees
+    decade decades century centuries hourly daily weekly monthly quarterly yearly annually am pm
+    business calendar working
+    stündlich täglich wöchentlich monatlich jährlich 오전 오후 上午 下午
     prozent sekunde sekunden minuten stunde stunden tag tage tagen woche wochen monat monate monaten jahr jahre jahren
     ngày tuần tháng năm giờ phút giây đồng vnd
     % ‰ ° € $ £ ¥ ₩ ₫
 """)
 _NEGATIONS = _words("""
-    not no never none nothing nor neither without
-    nicht nie niemals nichts ohne weder
-    không chưa chẳng đừng
-    不 没 沒 未 无 無 勿
-    아니 않 없 안 못
+    not no non never none nothing nobody nowhere nor neither without except excluding unless
+    nicht nie niemals nichts niemand keinerlei nein ohne weder ausser ausgenommen
+    không chưa chẳng đừng chớ cấm trừ
+    不 没 沒 未 无 無 勿 非 别 禁
+    아니 않 없 안 못 금지 불가
 """)
 # How negations are written onto the word that they negate.
 _CONTRACTIONS = (("’", "'"), ("can't", "can not"), ("won't", "will not"), ("n't", " not"), ("cannot", "can not"))
 _KEIN = re.compile(r"\bk(eine?[mnrs]?)\b")
 _SINGLE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0eff"
-_NUMERALS = "零一二三四五六七八九十百千万两"
+_NUMERALS = "零一二三四五六七八九十百千万萬亿億两兩"
+# Of Korean, as many of these signs are parts of words too, only what stands before a counter.
+_KOREAN = "한두세네다섯여섯일곱여덟아홉열스물무서른마흔쉰이삼사오육칠팔구십백천만억조"
 _NEGATED = frozenset("있")  # What 없 negates.
 _KINDS = {
     **dict.fromkeys(_NEGATIONS, "negation"),
@@ -59,23 +76,29 @@ _KINDS = {
 }
 _KNOWN = {**dict.fromkeys(_KINDS, 0), **dict.fromkeys(_NEGATIONS | _NEGATED, -1)}
 _UNIT_SIGNS = "小时|分钟|星期|个月|季度|시간|개월|[秒分天日周月年元초분일주년원]"
+_COUNTERS = "개월|시간|[개명번일월년원분초주]"
+# A sign is one where no number, word or bracket ends before it.
+_SIGNED = r"(?:(?<![\w)\]-])[-−–+])?\d+(?:[.,'’:/\u202f-]\d+)*(?:e[-+]?\d+)?"
 _TOKEN = re.compile(
-    rf"(?:(?<!\S)[-−+])?\d+(?:[.,'’:/\u202f-]\d+)*(?:{_UNIT_SIGNS})?|[{_NUMERALS}]+(?:{_UNIT_SIGNS}|[个倍次])"
-    rf"|[%‰°€$£¥₩₫<>≤≥≠]|아니|(?<!\S)[안못](?=\s)|[{_SINGLE}]|[^\W\d_{_SINGLE}]+"
+    rf"{_SIGNED}[백천만억조百千万亿]*(?:{_UNIT_SIGNS})?|[{_NUMERALS}]+(?:{_UNIT_SIGNS}|[个倍次])?"
+    rf"|(?<!\S)[{_KOREAN}]+\s?(?:{_COUNTERS})|[월화수목금토일]요일|오[전후]|[上下]午"
+    rf"|[<>]=|[%‰°€$£¥₩₫<>≤≥≠]|아니|금지|불가|(?<!\S)[안못](?=\s)|[{_SINGLE}]|[^\W\d_{_SINGLE}]+"
 )
 # The same, for what most texts are made of, at half the time.
-_ASCII_TOKEN = re.compile(r"[a-z]+|(?:(?<!\S)[-+])?\d+(?:[.,':/-]\d+)*|[%$<>]")
-_GROUPED = re.compile(r"[-+]?\d{1,3}(?:[.,]\d{3})+")
-_DATE = re.compile(r"\d+([./-])\d+\1\d+")
+_ASCII_TOKEN = re.compile(r"[a-z]+|(?:(?<![\w)\]-])[-+])?\d+(?:[.,':/-]\d+)*(?:e[-+]?\d+)?|[<>]=|[%$<>]")
+# Of one group after a point nobody can say whether it is of thousands: 1.500 stays what it is.
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+|(?:\.\d{3}){2,})")
+_DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 
 
+_RAISED = {ord(sign): f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}  # 10² is not 102.
 _MASKED, _LEFT_OUT = 0, -1
 
 Fact = tuple[str, str, int]
 Difference = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
     """A text as it is compared.
 
@@ -89,6 +112,7 @@ class Reading:
     marks: Sequence[int]
     skeleton: Sequence[int]
 
+    @cached_property
     def facts(self) -> list[Fact]:
         """Return what the skeleton leaves out: the kind, the fact, and after how many words it stands."""
         found, negations = [], 0
@@ -127,7 +151,7 @@ class _Numbers(dict[str, int]):
 
 def plain(text: str) -> str:
     """Fold case, compatibility forms and white space: what is equal after that is one text."""
-    folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    folded = text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_RAISED))
     return " ".join(folded.casefold().split())
 
 
@@ -139,7 +163,7 @@ def differences(a: Reading, b: Reading) -> Difference | None:
         same. Facts that merely stand elsewhere, such as two numbers exchanged, count as different in texts that have
         the same skeleton.
     """
-    of_a, of_b = a.facts(), b.facts()
+    of_a, of_b = a.facts, b.facts
     if a.skeleton != b.skeleton:
         of_a, of_b = _anywhere(of_a), _anywhere(of_b)
     if of_a == of_b:
@@ -165,7 +189,9 @@ def _shown(a: Sequence[Fact], b: Sequence[Fact]) -> Difference:
 
 
 def _is_number(word: str) -> bool:
-    return word[0].isdecimal() or word[0] in "-−+" or (len(word) > 1 and word[0] in _NUMERALS)
+    if word[0].isdecimal() or word[0] in "-−–+" or word[0] in _NUMERALS:
+        return True
+    return (len(word) > 1 and word[0] in _KOREAN) or word.endswith(("zig", "dreissig"))
 
 
 def _kind(word: str) -> str:
@@ -179,7 +205,7 @@ def _kind(word: str) -> str:
 
 def _value(token: str) -> str:
     """Write a number without separators of its thousands, and with a point before its decimals."""
-    number = re.sub("['’\u202f]", "", token).replace("−", "-").removeprefix("+")
+    number = re.sub("['’\u202f]", "", token).replace("−", "-").replace("–", "-").removeprefix("+")
     if _GROUPED.fullmatch(number):
         return number.replace(",", "").replace(".", "")
     if "." in number and "," in number:

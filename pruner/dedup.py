@@ -13,6 +13,7 @@ from pruner.stages import StageResult
 
 __all__ = ["DuplicateIds", "NearDuplicates", "SpanDuplicates", "is_official"]
 
+_NEAR = 0.8  # As shingles are shared by texts that say nearly the same.
 _IsCopy = Callable[[Candidate, Candidate, bool, bool], bool]
 _OFFICIAL = frozenset({"official", "primary", "authoritative", "canonical"})
 
@@ -50,6 +51,8 @@ class DuplicateIds:
 class SpanDuplicates:
     """Of chunks that show nearly the same span of one revision of a source, keep the best ranked.
 
+    Those that say something else at the same place are of different revisions, whatever is known of them: no copies.
+
     Attributes:
         overlap: from which overlap on, as a share of the shorter span, in (0, 1].
     """
@@ -67,14 +70,15 @@ class SpanDuplicates:
 
     def _copies(self, group: Sequence[Candidate]) -> dict[int, int]:
         of: dict[int, int] = {}
-        leaders: list[tuple[int, Span]] = []
+        leaders: list[tuple[Candidate, Span]] = []
         for candidate in group:
             here = _span(candidate) or (0, 0)
-            same = next((index for index, span in leaders if _overlap(span, here) >= self.overlap), None)
+            near = (c for c, span in leaders if _overlap(span, here) >= self.overlap)
+            same = next((c for c in near if _agree(c, candidate)), None)
             if same is None:
-                leaders.append((candidate.index, here))
+                leaders.append((candidate, here))
             else:
-                of[candidate.index] = same
+                of[candidate.index] = same.index
         return of
 
 
@@ -172,6 +176,18 @@ def _span(candidate: Candidate) -> Span | None:
         return None
     end = chunk.start_char + len(chunk.text) if chunk.end_char is None else chunk.end_char
     return (chunk.start_char, end) if end > chunk.start_char else None
+
+
+def _agree(a: Candidate, b: Candidate) -> bool:
+    """Whether two texts read the same where their spans overlap; as far as offsets are of the text, else in facts."""
+    (a_start, a_end), (b_start, b_end) = _span(a) or (0, 0), _span(b) or (0, 0)
+    if (a_end - a_start, b_end - b_start) == (len(a.text), len(b.text)):
+        start, end = max(a_start, b_start), min(a_end, b_end)
+        return plain(a.text[start - a_start : end - a_start]) == plain(b.text[start - b_start : end - b_start])
+    reader = Reader()
+    first, second = (reader.read(plain(c.text)) for c in (a, b))
+    near = jaccards([first.skeleton, second.skeleton])[0, 1] >= _NEAR
+    return not near or differences(first, second) is None
 
 
 def _overlap(a: Span, b: Span) -> float:

@@ -47,8 +47,15 @@ async def fetch_parents(fetch: FetchParent, names: Iterable[str | int], seconds:
 async def _call(fetch: FetchParent, name: str | int) -> object:
     if inspect.iscoroutinefunction(fetch):
         return await fetch(name)
-    answer = await asyncio.to_thread(fetch, name)
+    answer = await asyncio.to_thread(_in_thread, fetch, name)
     return await answer if inspect.isawaitable(answer) else answer
+
+
+def _in_thread(fetch: FetchParent, name: str | int) -> object:
+    try:
+        return fetch(name)
+    except StopIteration as error:  # As of `next(found)`; a future cannot hold it.
+        raise LookupError("nothing found") from error
 
 
 def _parent(task: "asyncio.Future[object]") -> Chunk | str | None:

@@ -60,7 +60,7 @@ class ExpandParents:
     def _grow(self, candidate: Candidate) -> Candidate:
         name = candidate.chunk.parent_id
         parent = None if name is None else self.parents.get(name)
-        if parent is None or self.how == "heading" or not parent.text.strip():
+        if parent is None or self.how == "heading" or not parent.text.strip() or _of_another_source(candidate, parent):
             return candidate
         here = _locate(candidate.chunk, parent)
         spans = [(0, len(parent.text))] if self.how == "section" else self._window(parent.text, here) if here else []
@@ -108,6 +108,11 @@ class ExpandParents:
         taken = outward[: self.sentences]
         stop = next((n for n, unit in enumerate(taken) if unit.kind != "prose"), len(taken))
         return list(taken[:stop])
+
+
+def _of_another_source(candidate: Candidate, parent: Chunk) -> bool:
+    """Whether a parent was found by an id that two sources have: a block must not name the wrong one."""
+    return None not in (candidate.chunk.source_id, parent.source_id) and candidate.chunk.source_id != parent.source_id
 
 
 def _locate(child: Chunk, parent: Chunk) -> Span | None:

@@ -121,7 +121,8 @@ class Pruner:
         query, candidates, n = asked.query, prepared.left, len(prepared.given)
         if reason := self._not_asked(query, candidates):
             return self._grading(n, Status.SKIPPED, reason)
-        fitted = fit(candidates, self._budget, [self._system, query, query, *history], self._counter)
+        readable = [c for c in candidates if c.text.strip()]
+        fitted = fit(readable, self._budget, [self._system, query, query, *history], self._counter)
         shown = self._ordered(fitted.shown)
         answer = _NO_ROOM
         if shown:
@@ -146,7 +147,7 @@ class Pruner:
         *,
         principals: Collection[str] = (),
         required_query_ids: Sequence[str] = (),
-        parents: Mapping[str | int, Chunk] | None = None,
+        parents: Mapping[str | int, object] | None = None,
         **dials: Any,
     ) -> PruneResult[T]:
         """Select by a grading: the half that is free and deterministic.
@@ -157,21 +158,22 @@ class Pruner:
             grading: from `grade()`; None selects by the reranker's order alone.
             principals: as for `prune`.
             required_query_ids: as for `prune`.
-            parents: parent_id → parent, in place of `fetch_parent`.
+            parents: parent_id → parent (a str, `Chunk`, mapping, or None), in place of `fetch_parent`.
             dials: other selection dials for this once, such as `threshold=4`.
 
         Raises:
-            RequestError: the grading is of another list.
+            RequestError: the grading is of another list, or chunks or parents are unusable.
             ConfigError: a dial is wrong, or no selection dial.
         """
         asked = _asked(query, (), principals, required_query_ids)
+        candidates = _candidates(chunks)
         grading = grading or self._grading(len(chunks), Status.FALLBACK, None)
         if len(chunks) != len(grading.grades):
             raise RequestError(f"the grading is of {len(grading.grades)} chunks, not of these {len(chunks)}")
         config = self.config.with_dials(**dials)
-        prepared = prepare(_candidates(chunks), config, asked)
+        prepared = prepare(candidates, config, asked)
         selected = select(prepared, grading, config, asked)
-        return self._packed(chunks, prepared, grading, selected, config, asked, parents or {})
+        return self._packed(chunks, prepared, grading, selected, config, asked, _parents(parents or {}))
 
     def _packed(
         self,
@@ -239,7 +241,8 @@ class Pruner:
         """Say why a call cannot matter, or is not worth its price."""
         if len(candidates) <= self.config.keep_top_k:
             return Reason.TOO_FEW_CHUNKS
-        if not query.strip() or len(candidates) < self.config.min_chunks:
+        nothing_to_read = not query.strip() or not any(c.text.strip() for c in candidates)
+        if nothing_to_read or len(candidates) < self.config.min_chunks:
             return Reason.NOT_WORTH_IT
         if self.config.min_tokens and sum(self._counter.count(c.text) for c in candidates) < self.config.min_tokens:
             return Reason.NOT_WORTH_IT
@@ -385,6 +388,16 @@ def _candidates(chunks: Sequence[T]) -> list[Candidate]:
     return [
         Candidate(index, chunk, chunk.text, query_ids=chunk.query_ids) for index, chunk in enumerate(to_chunks(chunks))
     ]
+
+
+def _parents(given: object) -> dict[str | int, Chunk]:
+    if not isinstance(given, Mapping):
+        raise RequestError(f"parents must be a mapping of parent_id to parent, not {type(given).__name__}")
+    known = {name: parent for name, parent in given.items() if parent is not None}
+    try:
+        return dict(zip(known, to_chunks(list(known.values())), strict=True))
+    except RequestError as error:
+        raise RequestError(f"of the parents, {error}") from None
 
 
 def _spread_out(n: int, indices: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:

@@ -202,7 +202,7 @@ class StageTrace(BaseModel):
 class Selected(BaseModel):
     """One kept chunk in a trace, its three scores apart: the reranker's, the grade, and MMR's when it was taken."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
     evidence_id: str
     index: int

@@ -169,6 +169,30 @@ async def test_what_the_caller_may_not_see_occurs_nowhere(answer: Answer, caplog
     assert result.tokens[1] == 0
 
 
+@pytest.mark.parametrize(
+    ("parent", "shown"),
+    [
+        (f"open words\n\n{SECRET}", False),
+        ({"text": f"open words\n\n{SECRET}", "acl": ["boss"]}, False),
+        ({"text": "open words\n\nmore", "acl": ["me"]}, True),
+    ],
+)
+async def test_a_parent_that_may_hold_what_is_hidden_is_not_shown(parent: Any, shown: bool) -> None:
+    chunks = [{"text": "open words", "parent_id": "p"}, {"text": SECRET, "parent_id": "p", "acl": ["boss"]}, "c"]
+    one = pruner(pairs(5, 5), expand="section", keep_top_k=0)
+    result = await one.prune("q", chunks, principals=["me"], fetch_parent=lambda _: parent)
+    assert result.texts == ["open words\n\nmore" if shown else "open words", "c"]
+
+
+async def test_a_grading_made_for_another_caller_says_nothing_of_what_this_one_may_not_see() -> None:
+    noted = json.dumps({"grades": [{"label": n, "grade": 5, "reason": f"{SECRET} {n}"} for n in range(1, 6)]})
+    one = pruner(noted, reasons=True)
+    grading = await one.grade("q", HIDDEN, principals=["me", "boss"])
+    result = one.assemble("q", HIDDEN, grading, principals=["me"])
+    assert [(d.grade, d.note) for d in result.decisions if d.by == "access"] == [(None, None)] * 2
+    assert result.decisions[0].note
+
+
 async def test_a_list_with_an_acl_is_seen_by_no_one_who_is_not_named() -> None:
     result = await pruner(keep_top_k=0).prune("q", [{"text": "t", "acl": ["boss"]}])
     assert (result.chunks, result.status) == ([], "skipped")
@@ -181,6 +205,20 @@ async def test_a_list_with_an_acl_is_seen_by_no_one_who_is_not_named() -> None:
 async def test_names_must_come_as_a_list(argument: str, value: Any) -> None:
     with pytest.raises(RequestError, match=f"{argument} must be a list of str"):
         await pruner().prune("q", ["a"], **{argument: value})
+
+
+@pytest.mark.parametrize("parents", [{"p": "x a y"}, {"p": {"text": "x a y"}}, {"p": Chunk(text="x a y"), "n": None}])
+async def test_parents_given_to_assemble_may_have_any_form_of_a_chunk(parents: Any) -> None:
+    assert pruner(expand="section").assemble("q", [{"text": "a", "parent_id": "p"}], parents=parents).texts == ["x a y"]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "parents"),
+    [(None, {}), (iter("ab"), {}), (["a"], ["p"]), (["a"], {"p": 7}), (["a"], {"p": {"text": 7}})],
+)
+async def test_what_assemble_cannot_use_is_the_callers_mistake(chunks: Any, parents: Any) -> None:
+    with pytest.raises(RequestError):
+        pruner(expand="section").assemble("q", chunks, parents=parents)
 
 
 async def test_keep_top_k_is_counted_after_access_and_copies() -> None:
@@ -233,6 +271,15 @@ async def test_children_of_one_parent_become_one_block() -> None:
     assert (result.decisions[1].by, result.decisions[1].of) == ("merged", 0)
 
 
+async def test_a_chunk_whose_parent_does_not_fit_is_shown_alone() -> None:
+    chunks = [{"text": "needle", "parent_id": "p", "heading_path": ["Terms"]}, "b", "c"]
+    result = await pruner(pairs(5, 5, 5), expand="section", keep_top_k=0, token_budget=20).prune(
+        "q", chunks, fetch_parent=lambda _: "needle " * 90
+    )
+    assert result.texts == ["needle", "b", "c"]
+    assert Words().count(render_evidence(result)) <= (result.trace.used_tokens or 0) <= 20
+
+
 async def test_parents_are_fetched_for_what_was_selected_only() -> None:
     asked: list[Any] = []
     chunks = [{"text": t, "parent_id": t} for t in "abcd"]
@@ -257,6 +304,11 @@ async def test_the_trace_names_the_policy_and_equal_rules_have_equal_hashes() ->
     assert [t.policy for t in traces] == ["support", "sales", "support"]
     assert traces[0].policy_sha256 == traces[1].policy_sha256 != traces[2].policy_sha256
     assert (traces[0].mmr_lambda, traces[0].budget) == (0.5, 100)
+
+
+async def test_an_infinite_score_survives_the_traces_json() -> None:
+    trace = pruner().assemble("q", [{"text": "a", "score": float("inf")}]).trace
+    assert Trace.model_validate_json(trace.model_dump_json()) == trace
 
 
 async def test_the_trace_keeps_the_three_scores_apart() -> None:

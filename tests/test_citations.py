@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 
 import pytest
@@ -29,12 +30,41 @@ def test_an_answer_that_cites_each_sentence_is_in_order() -> None:
     assert report.ok
 
 
-@pytest.mark.parametrize("cite", ["[E1, E7]", "[E1][E7]", "[e1; e7]", "【E1，E7】", "[ E1 E7 ]", "［E1、E7］"])
+@pytest.mark.parametrize(
+    "cite",
+    [
+        "[E1, E7]",
+        "[E1][E7]",
+        "[e1; e7]",
+        "【E1，E7】",
+        "[ E1 E7 ]",
+        "［E1、E7］",
+        "[E1 and E7]",
+        "[E1/E7]",
+        "〔E1〕［Ｅ7］",
+        "[E1, page 3] [E7, page 4]",
+    ],
+)
 def test_ids_that_no_block_has_are_found_however_they_are_written(cite: str) -> None:
     report = check_citations(f"Basic keeps 14 days {cite}.", RESULT)
     assert report.unknown == ("E7",)
     assert report.cited == ("E1", "E7")
     assert not report.ok
+
+
+def test_a_range_cites_all_between_its_ends() -> None:
+    assert check_citations("It keeps 14 days [E1]. Pro keeps more [E2–E4].", RESULT).unknown == ("E3", "E4")
+    assert check_citations("So [E1-3].", RESULT).cited == ("E1", "E2", "E3")
+    assert check_citations("So [E1-E999999999].", RESULT).unknown == ("E999999999",)
+
+
+@pytest.mark.parametrize(
+    "answer", ["[E1" + " " * 50_000 + "x", "[E1" + " E1" * 20_000, "[ " * 20_000, f"[E{'9' * 5_000}]"]
+)
+def test_a_long_answer_of_anything_is_read_at_once(answer: str) -> None:
+    started = time.process_time()
+    assert check_citations(answer, RESULT, split=lambda text: [len(text)]).cited == ()
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("answer", ["E7 keeps it.", "See [1].", "[Example 7]", "[E]"])

@@ -55,7 +55,8 @@ def test_what_contradicts_has_the_same_skeleton(a: str, b: str) -> None:
         ("Backups  are kept.", "backups are KEPT"),
         ("It does not work.", "It doesn't work."),
         ("It doesn’t work.", "It doesn't work."),
-        ("Kosten: 1.000 Euro", "Kosten: 1000 Euro"),
+        ("Kosten: 1.000.000 Euro", "Kosten: 1000000 Euro"),
+        ("It costs 1,000.", "It costs 1000."),
         ("It costs 1,000.50.", "It costs 1000.50."),
         ("１４ days", "14 days"),
     ],
@@ -73,6 +74,38 @@ def test_what_is_only_written_differently_does_not_differ(a: str, b: str) -> Non
 )
 def test_facts_that_changed_places_differ(a: str, b: str) -> None:
     assert compared(a, b) is not None
+
+
+APART = [
+    # Numbers, however they are written.
+    *[("1.500 mm", "1,500 mm"), ("0,500 mm", "0500 mm"), ("(-5 degrees)", "(5 degrees)"), ("–5 °C", "5 °C")],
+    *[("10² m", "102 m"), ("1.5e-3", "1.5e3"), ("x <= 5", "x < 5"), ("at most 5", "at least 5"), ("v2.10", "v2.1")],
+    *[("thirteen", "fourteen"), ("one third", "one half"), ("vierzig", "fünfzig"), ("halb", "doppelt")],
+    *[("einundzwanzig", "zweiundzwanzig"), ("两名员工", "三名员工"), ("百分之五", "百分之六"), ("五千克", "五克")],
+    *[
+        ("두 개", "세 개"),
+        ("십사 일", "삼십 일"),
+        ("열네 명", "스무 명"),
+        ("5만 원", "5억 원"),
+        ("một triệu", "một tỷ"),
+    ],
+    # Units and currencies.
+    *[("5 %", "5"), ("5 %", "5 percentage points"), ("5 nm", "5 µm"), ("5 ng", "5 pg"), ("5 kWh", "5 MWh")],
+    *[("AUD 5", "CAD 5"), ("5 yen", "5 won"), ("hourly", "daily"), ("14 business days", "14 calendar days")],
+    # Dates and times.
+    *[("on Monday", "on Tuesday"), ("am Montag", "am Dienstag"), ("星期一", "星期二"), ("월요일에", "화요일에")],
+    *[("before May", "after May"), ("5 am", "5 pm"), ("上午", "下午"), ("오전", "오후")],
+    # Negations and exceptions.
+    *[("non-refundable", "refundable"), ("not more than 5", "more than 5"), ("except owners", "for owners")],
+    *[("keinerlei Recht", "ein Recht"), ("außer Pro", "mit Pro"), ("非公开", "公开"), ("请别使用", "请使用")],
+    *[("禁止使用", "允许使用"), ("불가능", "가능"), ("trừ gói Pro", "với gói Pro"), ("cấm xóa", "được xóa")],
+]
+
+
+@pytest.mark.parametrize(("a", "b"), APART)
+def test_what_says_something_else_differs_however_it_is_written(a: str, b: str) -> None:
+    assert compared(a, b) is not None
+    assert compared(a, a) is None
 
 
 @given(st.text())

@@ -50,7 +50,11 @@ def span(start: int, end: int | None, source: str | None = "s", revision: str | 
         (span(0, 100), span(0, 100, "other"), False),
         (span(0, 100, revision="1"), span(0, 100, revision="2"), False),
         (span(0, 100, None), span(0, 100, None), False),
-        (span(0, None), span(1, None), True),
+        (span(0, None) | {"text": TEXT[:60]}, span(1, None) | {"text": TEXT[1:61]}, True),
+        (span(0, None) | {"text": TEXT + " for 14 days"}, span(0, None) | {"text": TEXT + " for 30 days"}, False),
+        (span(0, None) | {"text": TEXT + " 14 days"}, span(len(TEXT), None) | {"text": " 30 days"}, False),
+        (span(0, 99) | {"text": TEXT + " for 14 days"}, span(0, 99) | {"text": TEXT + " for 30 days"}, False),
+        (span(0, 99) | {"text": TEXT + " for 14 days"}, span(0, 99) | {"text": TEXT + "  for 14 days"}, True),
         (span(5, 5), span(5, 5), False),
     ],
 )

@@ -40,6 +40,11 @@ async def test_a_failure_leaves_the_others_and_is_logged_without_text(caplog: py
     assert record.getMessage() == "2 of 3 parents could not be fetched: KeyError, no text"
 
 
+async def test_a_lookup_that_finds_nothing_is_one_failure_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    assert await fetch_parents(lambda name: next(iter([])), ["a"], 60) == {}
+    assert [record.getMessage() for record in caplog.records] == ["1 of 1 parents could not be fetched: LookupError"]
+
+
 async def test_what_is_late_is_cancelled() -> None:
     cancelled = asyncio.Event()
 

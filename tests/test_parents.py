@@ -238,3 +238,10 @@ def test_expansion_and_merging_lose_no_text_mutate_nothing_and_keep_true_spans(
 def test_expanding_twice_is_expanding_once(how: Expansion) -> None:
     once = expand(how, child(0, "90 |\n| Max", heading_path=("Plans",)), child(1, "Ask us."))
     assert expand(how, *once) == once
+
+
+def test_a_parent_of_another_source_is_none() -> None:
+    theirs = Chunk(text="One. Two.", source_id="a")
+    mine, other = (candidate(n, "One.", parent_id="p", source_id=source) for n, source in enumerate("ab"))
+    kept = ExpandParents("section", {"p": theirs})([mine, other]).kept
+    assert [c.text for c in kept] == ["One. Two.", "One."]

@@ -61,6 +61,19 @@ async def test_a_blank_query_is_not_worth_a_call() -> None:
     assert (await pruner().prune(" \n", FIVE)).reason == "not_worth_it"
 
 
+@pytest.mark.parametrize("blank", ["", " \n", {"text": "\t", "title": "a title"}])
+async def test_a_blank_text_is_not_shown_and_stays_ungraded(blank: Any) -> None:
+    backend = ScriptedBackend(['{"grades": [[1, 5], [2, 1], [3, 1]]}'])
+    chunks = ["a", blank, "b", blank, "c"]
+    result = await Pruner(PrunerConfig(keep_top_k=1), backend=backend).prune("q", chunks)
+    assert (backend.requests[0].n, result.status, result.chunks) == (3, "ok", ["a", blank, blank])
+    assert [d.by for d in result.decisions] == ["grade", "ungraded", "below_threshold", "ungraded", "below_threshold"]
+
+
+async def test_a_list_of_blank_texts_is_not_worth_a_call() -> None:
+    assert (await pruner().prune("q", ["", " ", "\n"])).reason == "not_worth_it"
+
+
 async def test_a_fault_keeps_the_list_as_given() -> None:
     result = await pruner(BackendError(Reason.AUTH)).prune("q", FIVE)
     assert (result.status, result.reason, result.chunks) == ("fallback", "auth", FIVE)
