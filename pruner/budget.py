@@ -1,7 +1,7 @@
 """How many tokens of evidence fit beside everything else in the generator's context, and which chunks get them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from pruner.candidates import By, Candidate, by_rank
@@ -79,7 +79,7 @@ class FitBudget:
             if costs[candidate.index] <= left:
                 left -= costs[candidate.index]
                 fitting.add(candidate.index)
-        kept = [replace(c, tokens=costs[c.index]) for c in candidates if c.index in fitting]
+        kept = [c.changed(tokens=costs[c.index]) for c in candidates if c.index in fitting]
         dropped = {c.index: By.TOKEN_BUDGET for c in candidates if c.index not in fitting}
         return StageResult(kept, dropped, costs=costs)
 

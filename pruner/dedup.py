@@ -1,7 +1,7 @@
 """Copies of one chunk: of one id, of one place in the source, of nearly one text. What contradicts is no copy."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,8 +198,7 @@ def _without(
 def _with(candidate: Candidate, names: Sequence[str] | None, conflicts: Sequence[Conflict] | None) -> Candidate:
     if not names and not conflicts:
         return candidate
-    return replace(
-        candidate,
+    return candidate.changed(
         query_ids=tuple(dict.fromkeys([*candidate.query_ids, *(names or ())])),
         conflicts=tuple(dict.fromkeys([*candidate.conflicts, *(conflicts or ())])),
     )

@@ -1,7 +1,7 @@
 """What of a list fits into the model's input: long chunks are cut, then the tail of the ranking stays out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pruner.schema import Candidate, Counter
 
@@ -83,4 +83,4 @@ def _cut(candidate: Candidate, size: int, limit: int) -> Candidate:
     if size <= limit:
         return candidate
     length = int(len(candidate.text) * limit / size)
-    return replace(candidate, text=candidate.text[:length].rstrip() + CUT_MARK)
+    return candidate.changed(text=candidate.text[:length].rstrip() + CUT_MARK)

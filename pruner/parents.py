@@ -67,7 +67,7 @@ class ExpandParents:
         if not spans:
             return candidate
         start = parent.start_char or 0
-        return replace(candidate, parent=parent, spans=tuple((start + s, start + e) for s, e in merge_spans(spans)))
+        return candidate.changed(parent=parent, spans=tuple((start + s, start + e) for s, e in merge_spans(spans)))
 
     def _window(self, text: str, here: Span) -> list[Span]:
         found = blocks(text)
@@ -177,8 +177,7 @@ def _merge(children: Sequence[Candidate]) -> Candidate:
         return first
     orders = [c.order for c in children if c.order is not None]
     relevances = [c.relevance for c in children if c.relevance is not None]
-    merged = replace(
-        first,
+    merged = first.changed(
         query_ids=tuple(dict.fromkeys(name for c in children for name in c.query_ids)),
         merged=tuple(sorted({*first.merged, *(index for c in others for index in (c.index, *c.merged))})),
         spans=merge_spans([span for c in children for span in c.spans]),
@@ -198,4 +197,4 @@ def _shown(candidate: Candidate, headings: Sequence[str]) -> Candidate:
     source, start = candidate.source.text, candidate.start
     spans = [(s - start, e - start) for s, e in candidate.spans] or [(0, len(source))]
     above = " / ".join(headings)  # ">" would have to be escaped in a block.
-    return replace(candidate, text=f"{above}\n\n{join(source, spans)}" if above else join(source, spans))
+    return candidate.changed(text=f"{above}\n\n{join(source, spans)}" if above else join(source, spans))
