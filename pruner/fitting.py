@@ -56,7 +56,7 @@ def _around(candidate: Candidate) -> int:
     """Estimate the tokens of what is shown beside the text; a line of it is cut in the prompt as well."""
     chunk = candidate.chunk
     lines = (chunk.title or "", chunk.date or "", " > ".join(chunk.heading_path))
-    return _ENVELOPE + sum(min(_bytes([line]), _LONGEST_LINE) for line in lines) // 2
+    return _ENVELOPE + sum(min(_bytes([line]), _LONGEST_LINE) for line in lines if line) // 2
 
 
 def _how_many(sizes: Sequence[int], around: Sequence[int], room: int) -> int:
