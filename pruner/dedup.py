@@ -130,11 +130,14 @@ def _compare(
     same = np.array([known.setdefault(text, len(known)) for text in texts])
     near = (jaccards([reading.skeleton for reading in readings]) >= jaccard) | (same[:, None] == same[None, :])
     compared = near if alike is None else near | alike
+    before: dict[int, list[int]] = {}
+    for place, other in np.argwhere(np.tril(compared, -1)).tolist():
+        before.setdefault(place, []).append(other)
     of: dict[int, int] = {}
     conflicts: list[Conflict] = []
     for place, candidate in enumerate(group):
         against: list[Conflict] = []
-        for other in np.flatnonzero(compared[place, :place]).tolist():
+        for other in before.get(place, ()):
             kept = group[other]
             if kept.index in of:
                 continue
