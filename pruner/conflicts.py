@@ -59,12 +59,13 @@ _KINDS = {
 }
 _KNOWN = {**dict.fromkeys(_KINDS, 0), **dict.fromkeys(_NEGATIONS | _NEGATED, -1)}
 _UNIT_SIGNS = "小时|分钟|星期|个月|季度|시간|개월|[秒分天日周月年元초분일주년원]"
+# Words first, as most of a text are words; a sign is looked at only where there is one.
 _TOKEN = re.compile(
-    rf"(?:(?<!\S)[-−+])?\d+(?:[.,'’:/\u202f-]\d+)*(?:{_UNIT_SIGNS})?|[{_NUMERALS}]+(?:{_UNIT_SIGNS}|[个倍次])"
-    rf"|[%‰°€$£¥₩₫<>≤≥≠]|아니|(?<!\S)[안못](?=\s)|[{_SINGLE}]|[^\W\d_{_SINGLE}]+"
+    rf"[^\W\d_{_SINGLE}]+|(?:\d|[-−+](?<!\S[-−+])\d)\d*(?:[.,'’:/\u202f-]\d+)*(?:{_UNIT_SIGNS})?"
+    rf"|[{_NUMERALS}]+(?:{_UNIT_SIGNS}|[个倍次])|[%‰°€$£¥₩₫<>≤≥≠]|아니|(?<!\S)[안못](?=\s)|[{_SINGLE}]"
 )
 # The same, for what most texts are made of, at half the time.
-_ASCII_TOKEN = re.compile(r"[a-z]+|(?:(?<!\S)[-+])?\d+(?:[.,':/-]\d+)*|[%$<>]")
+_ASCII_TOKEN = re.compile(r"[a-z]+|(?:\d|[-+](?<!\S[-+])\d)\d*(?:[.,':/-]\d+)*|[%$<>]")
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:[.,]\d{3})+")
 _DATE = re.compile(r"\d+([./-])\d+\1\d+")
 
@@ -116,12 +117,14 @@ class Reader:
             text = _KEIN.sub(r"nicht \1", text)
         words = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
         marks = list(map(self._numbers.__getitem__, words))
-        return Reading(words, marks, [mark for mark in marks if mark != _LEFT_OUT])
+        return Reading(words, marks, [mark for mark in marks if mark != _LEFT_OUT] if _LEFT_OUT in marks else marks)
 
 
 class _Numbers(dict[str, int]):
     def __missing__(self, word: str) -> int:
-        number = self[word] = _MASKED if _is_number(word) else len(self) + 1
+        # What begins with a Latin letter is no number: most words, and each is asked about once in a list.
+        is_word = "a" <= word[0] <= "z" or not _is_number(word)
+        number = self[word] = len(self) + 1 if is_word else _MASKED
         return number
 
 
