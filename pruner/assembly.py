@@ -135,14 +135,14 @@ def _min_score(config: PrunerConfig) -> list[Stage]:
 
 def select(prepared: Prepared, grading: Grading, config: PrunerConfig, asked: Asked) -> Selected:
     """Take from what was prepared, by grades or, without them, by rank."""
-    graded = [c.judged(grading.grades[c.index], grading.expected[c.index]) for c in prepared.left]
+    graded = [c.changed(grade=grading.grades[c.index], expected=grading.expected[c.index]) for c in prepared.left]
     first = tuple(c.index for c in graded[: config.keep_top_k])
     covering: tuple[int, ...] = ()
     chosen: list[Stage] = [] if config.max_chunks is None else [MaxChunks(config.max_chunks, config.keep_top_k)]
     if asked.required or _chooses(config):
         relevance = relevances(graded)
         covering = cover(graded, asked.required, relevance)
-        graded = [replace(c, relevance=relevance[c.index]) for c in graded]
+        graded = [c.changed(relevance=relevance[c.index]) for c in graded]
         chosen = [_select(config, first, covering)]
     left, traces = run_stages(graded, [*_judge(grading, config, covering), *chosen])
     conflicts = tuple(dict.fromkeys(conflict for c in graded for conflict in c.conflicts))

@@ -1,7 +1,7 @@
 """How many tokens of evidence fit beside everything else in the generator's context, and which chunks get them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from pruner.candidates import By, Candidate, by_rank
@@ -81,7 +81,7 @@ class FitBudget:
                 if cost <= left:
                     left -= cost
                     costs[form.index] = cost
-                    fitting[form.index] = replace(form, tokens=cost)
+                    fitting[form.index] = form.changed(tokens=cost)
                     break
         kept = [fitting[c.index] for c in candidates if c.index in fitting]
         dropped = {c.index: By.TOKEN_BUDGET for c in candidates if c.index not in fitting}
@@ -104,7 +104,7 @@ def _forms(candidate: Candidate) -> list[Candidate]:
     """Return what may be shown of a candidate, the best first; what stands for several stays as it is."""
     if candidate.parent is None or candidate.merged:
         return [candidate]
-    return [candidate, replace(candidate, text=candidate.chunk.text, parent=None, spans=())]
+    return [candidate, candidate.changed(text=candidate.chunk.text, parent=None, spans=())]
 
 
 def _turn(candidate: Candidate) -> tuple[bool, int, float]:

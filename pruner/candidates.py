@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
-from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, Strict
@@ -130,7 +129,7 @@ class Chunk(BaseModel):
     metadata: Mapping[str, Any] = Field(default_factory=dict)  # A literal would be deep-copied for every chunk.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
     """A chunk on its way through the stages.
 
@@ -168,14 +167,20 @@ class Candidate:
     tokens: int | None = None
     conflicts: tuple["Conflict", ...] = ()
 
-    def judged(self, grade: Grade | None, expected: float | None) -> "Candidate":
-        """Return a copy with these grades. Written out, as `replace` takes three times as long for every chunk."""
-        return Candidate(self.index, self.chunk, self.text, grade, expected, *_FROM_BY_ON(self))
+    @classmethod
+    def given(cls, index: int, chunk: Chunk) -> "Candidate":
+        """Make the candidate that a chunk sets out as."""
+        return _made({"index": index, "chunk": chunk, "text": chunk.text, "query_ids": chunk.query_ids})
 
-    def kept_by(self, by: By) -> "Candidate":
-        """Return a copy that says what keeps it."""
-        _, *others = _FROM_BY_ON(self)
-        return Candidate(self.index, self.chunk, self.text, self.grade, self.expected, by, *others)
+    def changed(self, **values: Any) -> "Candidate":
+        """Return a copy with other values.
+
+        Raises:
+            TypeError: there is no such field.
+        """
+        if not _FIELDS.issuperset(values):
+            raise TypeError(f"a candidate has no {min(values.keys() - _FIELDS)!r}")
+        return _made(self.__dict__ | values)
 
     @property
     def source(self) -> Chunk:
@@ -188,7 +193,17 @@ class Candidate:
         return self.source.start_char or 0
 
 
-_FROM_BY_ON = attrgetter(*[field.name for field in fields(Candidate)][5:])
+_FIELDS = frozenset(field.name for field in fields(Candidate))
+
+
+def _made(values: dict[str, Any]) -> Candidate:
+    """Make a candidate whose other fields have their defaults.
+
+    Every stage copies every candidate, and `__init__` and `replace` of a frozen class take four times as long.
+    """
+    made = object.__new__(Candidate)
+    object.__setattr__(made, "__dict__", values)
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ class Reader:
             text = _KEIN.sub(r"nicht \1", text)
         words = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
         marks = list(map(self._numbers.__getitem__, words))
-        return Reading(words, marks, [mark for mark in marks if mark != _LEFT_OUT])
+        return Reading(words, marks, [mark for mark in marks if mark != _LEFT_OUT] if _LEFT_OUT in marks else marks)
 
 
 class _Numbers(dict[str, int]):

@@ -1,7 +1,7 @@
 """Copies of one chunk: of one id, of one place in the source, of nearly one text. What contradicts is no copy."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,11 +134,14 @@ def _compare(
     same = np.array([known.setdefault(text, len(known)) for text in texts])
     near = (jaccards([reading.skeleton for reading in readings]) >= jaccard) | (same[:, None] == same[None, :])
     compared = near if alike is None else near | alike
+    before: dict[int, list[int]] = {}
+    for place, other in np.argwhere(np.tril(compared, -1)).tolist():
+        before.setdefault(place, []).append(other)
     of: dict[int, int] = {}
     conflicts: list[Conflict] = []
     for place, candidate in enumerate(group):
         against: list[Conflict] = []
-        for other in np.flatnonzero(compared[place, :place]).tolist():
+        for other in before.get(place, ()):
             kept = group[other]
             if kept.index in of:
                 continue
@@ -214,8 +217,7 @@ def _without(
 def _with(candidate: Candidate, names: Sequence[str] | None, conflicts: Sequence[Conflict] | None) -> Candidate:
     if not names and not conflicts:
         return candidate
-    return replace(
-        candidate,
+    return candidate.changed(
         query_ids=tuple(dict.fromkeys([*candidate.query_ids, *(names or ())])),
         conflicts=tuple(dict.fromkeys([*candidate.conflicts, *(conflicts or ())])),
     )

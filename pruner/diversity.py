@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -53,7 +53,7 @@ class Select:
         likeness, note = self._likeness(ranked)
         turn = _Turn(self, ranked, likeness)
         turn.run()
-        kept = [replace(c, order=turn.order[n], mmr=turn.scores[n]) for n, c in enumerate(ranked) if n in turn.order]
+        kept = [c.changed(order=turn.order[n], mmr=turn.scores[n]) for n, c in enumerate(ranked) if n in turn.order]
         dropped = {ranked[n].index: reason for n, reason in turn.dropped.items()}
         return StageResult(kept, dropped, note="; ".join(filter(None, (note, self._note(ranked)))))
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
@@ -121,8 +121,7 @@ def _only(candidate: Candidate, found: Sequence[_Sentence], wanted: Sequence[boo
             spans.append((sentence.start, sentence.end))
     source, start = candidate.source.text, candidate.start
     above = candidate.text.removesuffix(join(source, _pieces(candidate)))
-    return replace(
-        candidate,
+    return candidate.changed(
         text=above + join(source, spans),
         spans=tuple((start + s, start + e) for s, e in spans),
         tokens=None,

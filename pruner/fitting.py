@@ -1,7 +1,7 @@
 """What of a list fits into the model's input: long chunks are cut, then the tail of the ranking stays out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pruner.schema import Candidate, Counter
 
@@ -56,7 +56,7 @@ def _around(candidate: Candidate) -> int:
     """Estimate the tokens of what is shown beside the text; a line of it is cut in the prompt as well."""
     chunk = candidate.chunk
     lines = (chunk.title or "", chunk.date or "", " > ".join(chunk.heading_path))
-    return _ENVELOPE + sum(min(_bytes([line]), _LONGEST_LINE) for line in lines) // 2
+    return _ENVELOPE + sum(min(_bytes([line]), _LONGEST_LINE) for line in lines if line) // 2
 
 
 def _how_many(sizes: Sequence[int], around: Sequence[int], room: int) -> int:
@@ -83,4 +83,4 @@ def _cut(candidate: Candidate, size: int, limit: int) -> Candidate:
     if size <= limit:
         return candidate
     length = int(len(candidate.text) * limit / size)
-    return replace(candidate, text=candidate.text[:length].rstrip() + CUT_MARK)
+    return candidate.changed(text=candidate.text[:length].rstrip() + CUT_MARK)

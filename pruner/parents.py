@@ -1,8 +1,9 @@
 """From the chunk that was found to the passage it stands in: parent expansion, and merging the children of a parent."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
@@ -52,25 +53,28 @@ class ExpandParents:
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Replace the texts."""
-        grown = [_shown(self._grow(c), c.chunk.heading_path) for c in candidates]
+        cut = cache(blocks)  # Of a parent's children each needs them.
+        grown = [_shown(self._grow(c, cut), c.chunk.heading_path) for c in candidates]
         alone = sum(c.parent is None for c in grown)
         note = f"{alone} of {len(grown)} without more of a parent" if alone and self.how != "heading" else ""
         return StageResult(grown, note=note)
 
-    def _grow(self, candidate: Candidate) -> Candidate:
+    def _grow(self, candidate: Candidate, cut: Callable[[str], list[Block]]) -> Candidate:
         name = candidate.chunk.parent_id
         parent = None if name is None else self.parents.get(name)
         if parent is None or self.how == "heading" or not parent.text.strip() or _of_another_source(candidate, parent):
             return candidate
         here = _locate(candidate.chunk, parent)
-        spans = [(0, len(parent.text))] if self.how == "section" else self._window(parent.text, here) if here else []
+        if self.how == "section":
+            spans = [(0, len(parent.text))]
+        else:
+            spans = self._window(parent.text, here, cut(parent.text)) if here else []
         if not spans:
             return candidate
         start = parent.start_char or 0
-        return replace(candidate, parent=parent, spans=tuple((start + s, start + e) for s, e in merge_spans(spans)))
+        return candidate.changed(parent=parent, spans=tuple((start + s, start + e) for s, e in merge_spans(spans)))
 
-    def _window(self, text: str, here: Span) -> list[Span]:
-        found = blocks(text)
+    def _window(self, text: str, here: Span, found: Sequence[Block]) -> list[Span]:
         touched = [n for n, block in enumerate(found) if _touch(block, here)]
         if not touched:
             return []
@@ -97,7 +101,7 @@ class ExpandParents:
         wanted = max(self.sentences, 1)
         start = max(block.start, min(here[0], block.end) - wanted * _ROOM)
         end = min(block.end, max(here[1], block.start) + wanted * _ROOM)
-        found = units_of(text, replace(block, start=start, end=end), self.split)
+        found = units_of(text, Block(start, end, block.kind), self.split)
         whole = found[start > block.start : len(found) - (end < block.end)]
         before, after = (sum(unit.end <= here[0] for unit in whole), sum(unit.start >= here[1] for unit in whole))
         if (start > block.start and before < wanted) or (end < block.end and after < wanted):
@@ -182,8 +186,7 @@ def _merge(children: Sequence[Candidate]) -> Candidate:
         return first
     orders = [c.order for c in children if c.order is not None]
     relevances = [c.relevance for c in children if c.relevance is not None]
-    merged = replace(
-        first,
+    merged = first.changed(
         query_ids=tuple(dict.fromkeys(name for c in children for name in c.query_ids)),
         merged=tuple(sorted({*first.merged, *(index for c in others for index in (c.index, *c.merged))})),
         spans=merge_spans([span for c in children for span in c.spans]),
@@ -203,4 +206,4 @@ def _shown(candidate: Candidate, headings: Sequence[str]) -> Candidate:
     source, start = candidate.source.text, candidate.start
     spans = [(s - start, e - start) for s, e in candidate.spans] or [(0, len(source))]
     above = " / ".join(headings)  # ">" would have to be escaped in a block.
-    return replace(candidate, text=f"{above}\n\n{join(source, spans)}" if above else join(source, spans))
+    return candidate.changed(text=f"{above}\n\n{join(source, spans)}" if above else join(source, spans))

@@ -385,9 +385,7 @@ def _names(what: str, given: object) -> tuple[str, ...]:
 
 
 def _candidates(chunks: Sequence[T]) -> list[Candidate]:
-    return [
-        Candidate(index, chunk, chunk.text, query_ids=chunk.query_ids) for index, chunk in enumerate(to_chunks(chunks))
-    ]
+    return [Candidate.given(index, chunk) for index, chunk in enumerate(to_chunks(chunks))]
 
 
 def _parents(given: object) -> dict[str | int, Chunk]:

@@ -155,6 +155,8 @@ def _texts(shown: dict[str, Any]) -> list[str]:
 
 def _line(text: str) -> str:
     """Bring a title or the like to one line of bearable length."""
+    if not text:
+        return ""
     line = " ".join(text[: 2 * _LINE].split())
     return line if len(line) <= _LINE else line[:_LINE] + "…"
 

@@ -30,7 +30,7 @@ class Threshold:
         verdicts = [self._verdict(place, c) for place, c in enumerate(candidates)]
         judged = list(zip(candidates, verdicts, strict=True))
         dropped = {c.index: by for c, by in judged if by is By.BELOW_THRESHOLD}
-        return StageResult([c.kept_by(by) for c, by in judged if by is not By.BELOW_THRESHOLD], dropped)
+        return StageResult([c.changed(by=by) for c, by in judged if by is not By.BELOW_THRESHOLD], dropped)
 
     def level(self, candidate: Candidate) -> float | None:
         """The number that is held against the threshold; None when ungraded."""
@@ -64,8 +64,8 @@ class FallbackTopN:
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Split by place."""
         n = len(candidates) if self.n is None else self.n
-        kept = [c.kept_by(By.FALLBACK) for c in candidates[:n]]
-        kept += [c.kept_by(By.COVERAGE) for c in candidates[n:] if c.index in self.covering]
+        kept = [c.changed(by=By.FALLBACK) for c in candidates[:n]]
+        kept += [c.changed(by=By.COVERAGE) for c in candidates[n:] if c.index in self.covering]
         return StageResult(kept, {c.index: By.FALLBACK_TOP_N for c in candidates[n:] if c.index not in self.covering})
 
 
@@ -100,4 +100,4 @@ class KeepAll:
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Mark all as kept without a grade."""
-        return StageResult([c.kept_by(By.SKIPPED) for c in candidates])
+        return StageResult([c.changed(by=By.SKIPPED) for c in candidates])

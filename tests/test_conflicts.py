@@ -43,6 +43,24 @@ def test_a_contradiction_is_named_by_its_kind_and_tokens(
     assert compared(b, a) == (kind, only_b, only_a)
 
 
+@given(st.lists(st.sampled_from([*"a5.,:/%$<>+-' ", "not", "12"]), max_size=20).map("".join))
+def test_an_ascii_text_is_read_as_it_is_within_any_other(text: str) -> None:
+    reader = Reader()
+    assert [*reader.read(plain(text)).words, "é"] == reader.read(plain(f"{text} é")).words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("-5 +5", ["-5", "+5"]),
+        ("a-5 (-5) 5-5 --5", ["a", "5", "-5", "5-5", "5"]),
+        ("5. 5- 1,000.50% −5", ["5", "5", "1,000.50", "%", "−5"]),
+    ],
+)
+def test_a_sign_belongs_to_a_number_where_nothing_ends_before_it(text: str, words: list[str]) -> None:
+    assert Reader().read(plain(text)).words == words
+
+
 @pytest.mark.parametrize(("a", "b"), [row[:2] for row in CONTRADICTIONS])
 def test_what_contradicts_has_the_same_skeleton(a: str, b: str) -> None:
     reader = Reader()
