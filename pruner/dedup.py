@@ -14,6 +14,7 @@ from pruner.stages import StageResult
 __all__ = ["DuplicateIds", "NearDuplicates", "SpanDuplicates", "is_official"]
 
 _NEAR = 0.8  # As shingles are shared by texts that say nearly the same.
+_MOST_COMPARED = 50
 _IsCopy = Callable[[Candidate, Candidate, bool, bool], bool]
 _OFFICIAL = frozenset({"official", "primary", "authoritative", "canonical"})
 
@@ -126,7 +127,8 @@ def _compare(
         is_copy: decides on the kept one and the other, told whether their facts differ and whether they are near-equal.
 
     Returns:
-        Index of each copy → index of the kept one, and the conflicts among the kept.
+        Index of each copy → index of the kept one, and the conflicts among the kept: of each with at most 50 before
+        it, so that a thousand texts that all contradict each other take seconds. What is not compared stays.
     """
     texts = [plain(c.text) for c in group]
     readings = list(map(Reader().read, texts))
@@ -141,10 +143,11 @@ def _compare(
     conflicts: list[Conflict] = []
     for place, candidate in enumerate(group):
         against: list[Conflict] = []
-        for other in before.get(place, ()):
+        left = [other for other in before.get(place, ()) if group[other].index not in of]
+        if len(left) > _MOST_COMPARED:
+            left = sorted(left, key=lambda other: same[other] != same[place])[:_MOST_COMPARED]
+        for other in left:
             kept = group[other]
-            if kept.index in of:
-                continue
             found = differences(readings[other], readings[place])
             if is_copy(kept, candidate, found is not None, bool(near[place, other])):
                 of[candidate.index] = kept.index

@@ -1,3 +1,4 @@
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ TEXT = (
 
 
 def of(*chunks: dict[str, Any]) -> list[Candidate]:
-    made = [Chunk(**{"text": f"{word} text", **chunk}) for word, chunk in zip("abcdefgh", chunks, strict=False)]
+    made = [Chunk(**{"text": f"{word} text", **chunk}) for word, chunk in zip(cycle("abcdefgh"), chunks, strict=False)]
     return [Candidate(i, chunk, chunk.text, query_ids=chunk.query_ids) for i, chunk in enumerate(made)]
 
 
@@ -158,3 +159,17 @@ def test_no_sub_query_is_lost_with_a_copy_and_each_copy_is_of_a_kept_one(
     assert set(result.of) == set(result.dropped)
     assert set(result.of.values()) <= {c.index for c in result.kept}
     assert all(set(conflict.indices) <= {c.index for c in result.kept} for c in result.kept for conflict in c.conflicts)
+
+
+def test_texts_that_all_contradict_each_other_are_compared_with_no_more_than_fifty() -> None:
+    words = "backups of the basic plan are kept for a while and then deleted"
+    result = near(*({"text": f"{words} after {i} days"} for i in range(120)))
+    assert len(result.kept) == 120
+    assert max(sum(c.index in conflict.indices[1:] for conflict in c.conflicts) for c in result.kept) == 50
+
+
+def test_an_equal_text_is_found_among_more_than_fifty_that_contradict() -> None:
+    words = "backups of the basic plan are kept for a while and then deleted"
+    result = near(*({"text": f"{words} after {i % 100} days"} for i in range(200)))
+    assert [c.index for c in result.kept] == list(range(100))
+    assert {index: kept for index, kept in result.of.items() if index == 199} == {199: 99}
