@@ -23,7 +23,7 @@ def slices(cases: Sequence[Case], keys: Sequence[str] | None = None) -> Mapping[
 
     Sliced by data set, length of the list, number of gold chunks, and the keys of `meta` (hops, language, whatever is
     there) that have two to twelve different plain values, not
-    a value of its own for more than two in three questions.
+    one of its own for each question.
 
     Args:
         cases: the questions.
@@ -67,7 +67,7 @@ def _meta_keys(cases: Sequence[Case]) -> list[str]:
         for key, value in case.meta.items():
             if (plain := _plain(value)) is not None:
                 values.setdefault(key, []).append(plain)
-    return sorted(key for key, found in values.items() if 2 <= len(set(found)) <= min(_MOST_VALUES, len(found) * 2 / 3))
+    return sorted(key for key, found in values.items() if 2 <= len(set(found)) <= min(_MOST_VALUES, len(found) - 1))
 
 
 def _checked(cases: Sequence[Case], keys: Sequence[str]) -> Sequence[str]:

@@ -47,5 +47,9 @@ def test_every_reason_has_a_line_in_the_table_of_what_happens_with_its_status() 
     statuses = {reason: status for status, reason in lines if reason}
     assert statuses.keys() == set(Reason)
     assert {status for status, _ in lines} == set(Status)
-    assert {reason for reason, status in statuses.items() if status == "skipped"} == {"too_few_chunks", "not_worth_it"}
+    assert {reason for reason, status in statuses.items() if status == "skipped"} == {
+        "too_few_chunks",
+        "not_worth_it",
+        "baseline",
+    }
     assert [reason for reason, status in statuses.items() if status == "partial"] == ["missing_grades"]
