@@ -32,7 +32,8 @@ def pruner_from_arguments(description: str | None) -> Pruner:
         help="scripted: fixed grades; local: the embedded model, after `pruner model pull` (default: %(default)s)",
     )
     if parser.parse_args().backend == "local":
-        return Pruner(PrunerConfig(model="local:qwen2.5-coder-1.5b"))
+        # A minute on an idle machine; a busy one may take many times that.
+        return Pruner(PrunerConfig(model="local:qwen2.5-coder-1.5b", timeout=900))
     return Pruner(PrunerConfig(), backend=ScriptedBackend(_grade))
 
 
