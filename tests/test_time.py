@@ -401,7 +401,7 @@ async def embedded(
     monkeypatch: pytest.MonkeyPatch, server: Faulty, seconds: float = TIMEOUT
 ) -> AsyncIterator[tuple[Pruner, Pruner]]:
     """Give a hasty and a patient pruner over one backend, which takes the server for the model's."""
-    monkeypatch.setattr(local, "_start", lambda model: SimpleNamespace(listening_address=server.url))
+    monkeypatch.setattr(local, "start_server", lambda model: SimpleNamespace(listening_address=server.url))
     async with nothing_left_behind():
         backend = local.LocalBackend(Path("any.gguf"))
         configs = [PrunerConfig(model="local:any", timeout=wait) for wait in (seconds, AMPLE)]
