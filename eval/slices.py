@@ -22,8 +22,8 @@ def slices(cases: Sequence[Case], keys: Sequence[str] | None = None) -> Mapping[
     """Return bool[Q] by name, `all` first; a part that holds every question or none is left out.
 
     Sliced by data set, length of the list, number of gold chunks, and the keys of `meta` (hops, language, whatever is
-    there) that have two to twelve different plain values, not
-    one of its own for each question.
+    there) that have two to twelve different plain values, not one of its own
+    for each question.
 
     Args:
         cases: the questions.

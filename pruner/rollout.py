@@ -92,6 +92,10 @@ class Rollout:
         check_texts(query, history)
         about = {"request_id": request_id, "key_hash": key and _hash(self._salt, key)[:16]}
         call = _Call(query, chunks, history, dials, about)
+        if self._mode == "on" and self._log is None:
+            # Nobody sees the baseline; a wrong dial is still refused before anything is paid for.
+            self._pruner.config.with_dials(**dials)
+            return await self._graded(call)
         baseline = self._baseline(call)
         if self._mode == "shadow":
             self._watch(call, baseline)

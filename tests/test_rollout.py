@@ -3,6 +3,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -182,3 +183,18 @@ async def test_no_chunks_are_no_trouble_in_any_mode(tmp_path: Path) -> None:
         setting = Setting(tmp_path / mode, mode, [])
         assert (await setting.rollout.prune("q", list[str]())).chunks == []
         await setting.lines()
+
+
+async def test_a_baseline_that_nobody_sees_is_not_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
+    pruner = Pruner(backend=ScriptedBackend([GRADES]))
+    spy = Mock(wraps=pruner.assemble)
+    monkeypatch.setattr(pruner, "assemble", spy)
+    assert (await Rollout(pruner, "on").prune("q", FIVE)).arm == "pruner"
+    assert spy.call_count == 1
+
+
+async def test_a_wrong_dial_is_refused_before_anything_is_paid_for() -> None:
+    backend = ScriptedBackend([])
+    with pytest.raises(ConfigError):
+        await Rollout(Pruner(backend=backend), "on").prune("q", FIVE, dials={"threshold": 9})
+    assert backend.requests == []
