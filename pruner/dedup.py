@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pruner.candidates import By, Candidate, Conflict, Span, by_rank
-from pruner.conflicts import Difference, Reader, differences, plain
+from pruner.conflicts import Difference, differences, folded, plain, read
 from pruner.similarity import embedding_cosines, jaccards
 from pruner.stages import StageResult
 
@@ -130,10 +130,12 @@ def _compare(
         Index of each copy → index of the kept one, and the conflicts among the kept: of each with at most 50 before
         it, so that a thousand texts that all contradict each other take seconds. What is not compared stays.
     """
-    texts = [plain(c.text) for c in group]
-    readings = list(map(Reader().read, texts))
+    texts = [folded(c.text) for c in group]
+    readings = read(texts)
     known: dict[str, int] = {}
-    same = np.array([known.setdefault(text, len(known)) for text in texts])
+    # Blanks matter only where there is nothing else to compare.
+    keys = [text if len(r.skeleton) else " ".join(text.split()) for text, r in zip(texts, readings, strict=True)]
+    same = np.array([known.setdefault(key, len(known)) for key in keys])
     near = (jaccards([reading.skeleton for reading in readings]) >= jaccard) | (same[:, None] == same[None, :])
     compared = near if alike is None else near | alike
     before: dict[int, list[int]] = {}
@@ -190,8 +192,7 @@ def _agree(a: Candidate, b: Candidate) -> bool:
     if (a_end - a_start, b_end - b_start) == (len(a.text), len(b.text)):
         start, end = max(a_start, b_start), min(a_end, b_end)
         return plain(a.text[start - a_start : end - a_start]) == plain(b.text[start - b_start : end - b_start])
-    reader = Reader()
-    first, second = (reader.read(plain(c.text)) for c in (a, b))
+    first, second = read([folded(c.text) for c in (a, b)])
     near = jaccards([first.skeleton, second.skeleton])[0, 1] >= _NEAR
     return not near or differences(first, second) is None
 

@@ -1,7 +1,6 @@
 """How alike candidates are: shared shingles, weighted shared terms, embeddings. All in numpy, exact and repeatable."""
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ _ROW_BITS = 24  # More texts than that are never compared at once.
 _PADDING = [_MOST_WORDS - 1] * _SHINGLE
 
 
-def jaccards(texts: Sequence[Sequence[int]]) -> Matrix:
+def jaccards(texts: Sequence[Sequence[int] | _Ids]) -> Matrix:
     """Compare texts by their shingles of three words: shared ones over all of both.
 
     Args:
@@ -54,11 +53,11 @@ def _steps(values: _Ids) -> NDArray[np.bool_]:
     return np.concatenate([np.ones(min(len(values), 1), np.bool_), values[1:] != values[:-1]])
 
 
-def _shingles(texts: Sequence[Sequence[int]]) -> tuple[_Ids, _Ids]:
+def _shingles(texts: Sequence[Sequence[int] | _Ids]) -> tuple[_Ids, _Ids]:
     """Return the shingles of all texts, one after the other: whose each is, and a number for its words."""
     padded = [[*text, *_PADDING[len(text) :]] if 0 < len(text) < _SHINGLE else text for text in texts]
     lengths = list(map(len, padded))
-    words = np.fromiter(chain.from_iterable(padded), np.int64, sum(lengths))
+    words = np.concatenate([np.empty(0, np.int64), *padded]).astype(np.int64)
     rows = np.repeat(np.arange(len(texts)), lengths)
     whole = rows[:-2] == rows[2:]
     return rows[:-2][whole], ((words[:-2] * _MOST_WORDS + words[1:-1]) * _MOST_WORDS + words[2:])[whole]
