@@ -89,6 +89,7 @@ class _Turn:
         self._rules, self._ranked, self._likeness = rules, ranked, likeness
         self._relevance = np.array([c.relevance or 0.0 for c in ranked])
         self._redundancy = np.zeros(len(ranked))
+        self._score = self._relevance if rules.mmr_lambda == 1 else self._scored()
         self._open = np.ones(len(ranked), np.bool_)
         self._caps = [
             (By.PARENT_CAP, rules.per_parent, _parents(ranked), Counter[Hashable]()),
@@ -108,12 +109,10 @@ class _Turn:
             pools.insert(0, np.array([is_official(c) for c in self._ranked], np.bool_))
         for pool in pools:
             while (left := self._open & pool).any():
-                self._take_or_drop(int(np.where(left, self._score(), -np.inf).argmax()))
+                self._take_or_drop(int(np.where(left, self._score, -np.inf).argmax()))
 
-    def _score(self) -> NDArray[np.float64]:
+    def _scored(self) -> NDArray[np.float64]:
         weight = self._rules.mmr_lambda
-        if weight == 1:
-            return self._relevance
         return np.asarray(np.round(weight * self._relevance - (1 - weight) * self._redundancy, _DECIMALS))
 
     def _take_or_drop(self, n: int) -> None:
@@ -129,12 +128,13 @@ class _Turn:
         if self._rules.max_chunks is not None and len(self.order) >= self._rules.max_chunks:
             self.dropped[n] = By.MAX_CHUNKS
             return
-        self.scores[n] = round(float(self._score()[n]), _DECIMALS)
+        self.scores[n] = round(float(self._score[n]), _DECIMALS)
         self.order[n] = len(self.order)
         for _, _, keys, taken in self._caps:
             taken[keys[n]] += 1
         if self._likeness is not None:
             self._redundancy = np.maximum(self._redundancy, self._likeness[n])
+            self._score = self._scored()
 
 
 def _parents(ranked: Sequence[Candidate]) -> list[Hashable]:

@@ -25,3 +25,8 @@ def test_terms_are_words_and_pairs_of_characters_where_words_are_not_spaced(text
 @given(st.text(), st.text())
 def test_the_terms_of_two_lines_are_those_of_each(a: str, b: str) -> None:
     assert terms(f"{a}\n{b}") == terms(a) + terms(b)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_an_ascii_text_has_the_terms_that_it_has_within_any_other(text: str) -> None:
+    assert [*terms(text), "é"] == terms(f"{text} é")
