@@ -135,13 +135,11 @@ def sentences(text: str, split: Splitter) -> list[Span]:
     """Return the spans of the sentences of a prose text, without the white space around them."""
     spans, start = [], 0
     for end in _ends(text, split):
-        piece = text[start:end]
-        stripped = piece.rstrip()
-        if end < len(text) and stripped[-2:-1].isdigit() and _ORDINAL.search(stripped[-5:]):
+        stripped = text[start:end].rstrip()
+        if not stripped or (end < len(text) and stripped[-2:-1].isdigit() and _ORDINAL.search(stripped[-5:])):
             continue
-        if stripped:
-            spans.append((start + len(piece) - len(piece.lstrip()), start + len(stripped)))
-            start = end
+        spans.append((start + len(stripped) - len(stripped.lstrip()), start + len(stripped)))
+        start = end
     return spans
 
 

@@ -48,12 +48,12 @@ def _to_chunk(index: int, given: object) -> Chunk:
 def _fields(given: Mapping[Any, Any]) -> dict[str, Any]:
     known = {key: value for key, value in given.items() if key in _FIELDS and value is not None}
     extra = {str(key): value for key, value in given.items() if key not in _FIELDS}
-    metadata = known.setdefault("metadata", {})
-    if isinstance(metadata, Mapping):
+    metadata = known.get("metadata", {})
+    if (extra or metadata) and isinstance(metadata, Mapping):
         known["metadata"] = {**extra, **{str(key): value for key, value in metadata.items()}}
     if isinstance(known.get("date"), date):
         known["date"] = known["date"].isoformat()
-    if isinstance(known.get("heading_path"), str | Iterator):
+    if "heading_path" in known and isinstance(known["heading_path"], str | Iterator):
         # A str is one heading, not its letters. An iterator is refused as one: reading it would use it up.
         known["heading_path"] = [known["heading_path"]]
     return known

@@ -43,9 +43,10 @@ def test_a_contradiction_is_named_by_its_kind_and_tokens(
 
 
 @given(st.lists(st.sampled_from([*"a5.,:/%$<>+-' ", "not", "12"]), max_size=20).map("".join))
-def test_an_ascii_text_has_the_skeleton_that_it_has_within_any_other(text: str) -> None:
+def test_an_ascii_text_is_read_as_it_is_within_any_other(text: str) -> None:
     ascii_text, other = read([plain(text), plain(f"{text} é")])
     assert ascii_text.skeleton.tolist() == other.skeleton.tolist()[:-1]
+    assert ascii_text.words == other.words[:-1]
 
 
 @pytest.mark.parametrize(
