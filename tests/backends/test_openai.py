@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI
+from openai import AsyncAzureOpenAI, AsyncOpenAI
 
 from pruner import BackendError, Pruner, PrunerConfig, Reason
 from pruner.backends.openai import OpenAIBackend, thinks
@@ -303,6 +303,15 @@ async def test_a_client_of_ones_own_is_used_without_its_retries_and_left_open() 
         assert provider.headers[0]["authorization"] == "Bearer mine"
         assert not client.is_closed()
         await client.close()
+
+
+async def test_a_client_for_azure_asks_the_deployment_that_the_model_names() -> None:
+    with serve(chat("{}")) as provider:
+        host = provider.url.removesuffix("/v1")
+        async with AsyncAzureOpenAI(api_key="mine", azure_endpoint=host, api_version="2024-10-21") as client:
+            await OpenAIBackend("my-mini", client=client).grade(REQUEST)
+    assert provider.paths == ["/openai/deployments/my-mini/chat/completions?api-version=2024-10-21"]
+    assert provider.headers[0]["api-key"] == "mine"
 
 
 def test_it_serves_one_event_loop_after_another() -> None:
