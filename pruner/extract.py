@@ -1,10 +1,12 @@
 """The sentences of a chunk that the question is about: whole, verbatim, and found again in the source."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import log
+from typing import NamedTuple
 
 from pruner.candidates import Candidate, Span
 from pruner.passages import Splitter, join, units
@@ -27,8 +29,7 @@ _LIMITING_PARTS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Sentence(NamedTuple):
     start: int
     end: int
     kind: str
@@ -89,8 +90,9 @@ def _pieces(candidate: Candidate) -> list[Span]:
 
 def _weights(query: str, sentences: Sequence[frozenset[str]]) -> dict[str, float]:
     """Weigh the query's terms by log(N / n), N sentences of which n hold the term; they add up to 1."""
-    frequency = {term: sum(term in sentence for sentence in sentences) for term in dict.fromkeys(terms(query))}
-    rarity = {term: log(len(sentences) / n) for term, n in frequency.items() if n}
+    asked = dict.fromkeys(terms(query))
+    frequency = Counter(chain.from_iterable(map(frozenset(asked).intersection, sentences)))
+    rarity = {term: log(len(sentences) / frequency[term]) for term in asked if frequency[term]}
     total = sum(rarity.values())
     return {term: weight / total for term, weight in rarity.items()} if total else {}
 
@@ -105,8 +107,12 @@ def _belongs(before: _Sentence, sentence: _Sentence) -> bool:
     if before.text.endswith((":", "：")):
         return True
     if sentence.kind == "prose":
-        return not _LIMITING_WORDS.isdisjoint(sentence.terms) or bool(_LIMITING_PARTS.search(sentence.text))
+        return not _LIMITING_WORDS.isdisjoint(sentence.terms) or _has_limiting_part(sentence.text)
     return sentence.kind == before.kind == "table"
+
+
+def _has_limiting_part(text: str) -> bool:
+    return ("'" in text or not text.isascii()) and bool(_LIMITING_PARTS.search(text))
 
 
 def _only(candidate: Candidate, found: Sequence[_Sentence], wanted: Sequence[bool]) -> Candidate:
