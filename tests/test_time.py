@@ -104,6 +104,7 @@ FAULTS: dict[str, tuple[Behaviour, str]] = {
     "10 MB of blanks": (answering(b" " * 10_000_000), "provider_error"),
     "10 MB of brackets": (answering(b"[" * 10_000_000), "provider_error"),
     "10 MB of blanks, packed": (faulty.bomb(10_000_000), "provider_error"),
+    "packed in a way not asked for": (answering(content_encoding="br"), "provider_error"),
     "packed as said, but not packed": (answering(content_encoding="gzip"), "provider_error"),
     "cut JSON": (answering(b'{"choices":[{"mess'), "provider_error"),
     "cut JSON and a greater length": (answering(b'{"choices":[{"mess', content_length=900), "timeout"),
@@ -144,6 +145,16 @@ async def test_a_body_without_end_is_not_read_on_until_the_deadline(prefix: str)
         async with pruning(prefix, server.url, AMPLE) as pruner:
             assert (await in_time(pruner)).reason == "provider_error"
         assert await closes(server)
+
+
+@pytest.mark.usefixtures("one_call")
+async def test_a_body_packed_twice_is_not_unpacked(prefix: str) -> None:
+    packed_twice = faulty.bomb(100_000_000, times=2)  # Which a client that unpacks it works on for most of a second.
+    with faulty.faulty(packed_twice) as server:
+        async with pruning(prefix, server.url, AMPLE) as pruner:
+            before = time.thread_time()
+            assert (await in_time(pruner)).reason == "provider_error"
+            assert time.thread_time() - before < 0.2
 
 
 @pytest.mark.parametrize("flood", [faulty.flood_interim, faulty.flood_chunks])

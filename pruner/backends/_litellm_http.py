@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 
 from pruner.backends._litellm import BEGUN
-from pruner.backends.wire import parse, tending_connection
+from pruner.backends.wire import PACKING, environment_read, is_bounded, parse, tending_connection
 from pruner.errors import BackendError
 
 __all__ = ["http_maker"]
@@ -15,9 +15,16 @@ _MAX_BODY, _MAX_SMALL_BODY = 2_000_000, 50_000
 
 def http_maker() -> Callable[[], httpx.AsyncClient]:
     """Return a function that makes clients quickly: no time-out of their own, no redirects, bounded bodies."""
-    tls, limits = httpx.create_ssl_context(), httpx.Limits(max_connections=None)
+    limits = httpx.Limits(max_connections=None)
     hooks: dict[str, list[Callable[..., object]]] = {"request": [_begin], "response": [_check]}
-    return lambda: httpx.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks)
+    with environment_read(httpx.InvalidURL):
+        tls = httpx.create_ssl_context()
+
+    def make() -> httpx.AsyncClient:
+        with environment_read(httpx.InvalidURL):
+            return httpx.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks, headers=PACKING)
+
+    return make
 
 
 async def _begin(request: httpx.Request) -> None:
@@ -33,7 +40,10 @@ async def _check(response: httpx.Response) -> None:
     It searches that for secrets. A compressed one may be a thousand times as long when it is unpacked.
     """
     response.encoding = "utf-8"
-    small = response.is_error or "content-encoding" in response.headers
+    encoding = response.headers.get("content-encoding")
+    if encoding and not is_bounded(encoding):
+        raise httpx.ReadError("the answer is packed in a way that was not asked for")
+    small = response.is_error or encoding
     assert isinstance(response.stream, httpx.AsyncByteStream)
     response.stream = _Bounded(response.stream, _MAX_SMALL_BODY if small else _MAX_BODY)
     content = await response.aread()

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,19 @@ import httpx2
 from pruner.config import KEY_VARIABLES, PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 
-__all__ = ["as_int", "as_str", "http_maker", "key_of", "parse", "tending_connection"]
+__all__ = [
+    "PACKING",
+    "as_int",
+    "as_str",
+    "environment_read",
+    "http_maker",
+    "is_bounded",
+    "key_of",
+    "parse",
+    "tending_connection",
+]
+
+PACKING = {"accept-encoding": "gzip, deflate"}
 
 _MAX_BODY = 2_000_000
 _MAX_ENCODED_BODY = 64_000
@@ -22,10 +35,42 @@ _PART = 2_048
 
 def http_maker() -> Callable[[], httpx2.AsyncClient]:
     """Return a function that makes clients quickly: no time-out of their own, no redirects, bounded bodies."""
-    tls = httpx2.create_ssl_context()
     limits = httpx2.Limits(max_connections=None)
     hooks: dict[str, list[Callable[..., Any]]] = {"request": [_begin], "response": [_tame]}
-    return lambda: httpx2.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks)
+    with environment_read():
+        tls = httpx2.create_ssl_context()
+
+    def make() -> httpx2.AsyncClient:
+        with environment_read():
+            return httpx2.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks, headers=PACKING)
+
+    make()  # What is wrong with the environment is told now, not within a call.
+    return make
+
+
+@contextmanager
+def environment_read(*further: type[Exception]) -> Iterator[None]:
+    """Tell in one line when the proxies and certificates that HTTP clients read from the environment cannot be used.
+
+    Args:
+        further: what else a client may raise over them.
+
+    Raises:
+        ConfigError: so it is.
+    """
+    faults: tuple[type[Exception], ...] = (ImportError, OSError, ValueError, httpx2.InvalidURL, *further)
+    try:
+        yield
+    except faults as error:
+        raise ConfigError(
+            "cannot use the proxy or the certificates of the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, "
+            f"NO_PROXY, SSL_CERT_FILE, SSL_CERT_DIR, SSLKEYLOGFILE): {error}"
+        ) from error
+
+
+def is_bounded(encoding: str) -> bool:
+    """Whether what is packed so can be a thousand times as long at most: not if packed twice, nor by newer methods."""
+    return encoding.strip().lower() in ("identity", "gzip", "deflate")
 
 
 async def _begin(request: httpx2.Request) -> None:
@@ -67,7 +112,10 @@ async def _tame(response: httpx2.Response) -> None:
     A compressed one is bounded more narrowly, as it may be a thousand times as long when it is unpacked.
     """
     response.encoding = "utf-8"
-    limit = _MAX_ENCODED_BODY if "content-encoding" in response.headers else _MAX_BODY
+    encoding = response.headers.get("content-encoding")
+    if encoding and not is_bounded(encoding):
+        raise httpx2.ReadError("the answer is packed in a way that was not asked for")
+    limit = _MAX_ENCODED_BODY if encoding else _MAX_BODY
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream, limit)
 
