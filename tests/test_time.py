@@ -404,6 +404,18 @@ async def test_a_caller_is_cancelled_while_waiting_to_ask_again(prefix: str) -> 
     assert len(server.calls) == 1
 
 
+async def test_nothing_stays_open_of_calls_that_connect_while_the_pruner_is_closed(prefix: str) -> None:
+    with faulty.faulty(faulty.healthy) as server:
+        for rounds in range(0, 60, 3):
+            async with nothing_left_behind(), Pruner(config_for(prefix, server.url, AMPLE)) as pruner:
+                tasks = [asyncio.create_task(pruner.prune("q", CHUNKS)) for _ in range(3)]
+                for _ in range(rounds):
+                    await asyncio.sleep(0)
+                await pruner.aclose()
+                await asyncio.gather(*tasks)
+            assert await closes(server)
+
+
 # the embedded model, whose server is our own and may stall as others do
 
 

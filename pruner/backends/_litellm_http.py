@@ -1,11 +1,13 @@
 """The HTTP clients that litellm is given; in a module of its own, as `httpx` comes with litellm only."""
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
+from weakref import ref
 
 import httpx
 
 from pruner.backends._litellm import BEGUN
-from pruner.backends.wire import PACKING, environment_read, is_bounded, parse, tending_connection
+from pruner.backends.wire import PACKING, begin, environment_read, is_bounded, parse
 from pruner.errors import BackendError
 
 __all__ = ["http_maker"]
@@ -16,19 +18,19 @@ _MAX_BODY, _MAX_SMALL_BODY = 2_000_000, 50_000
 def http_maker() -> Callable[[], httpx.AsyncClient]:
     """Return a function that makes clients quickly: no time-out of their own, no redirects, bounded bodies."""
     limits = httpx.Limits(max_connections=None)
-    hooks: dict[str, list[Callable[..., object]]] = {"request": [_begin], "response": [_check]}
     with environment_read(httpx.InvalidURL):
         tls = httpx.create_ssl_context()
 
     def make() -> httpx.AsyncClient:
         with environment_read(httpx.InvalidURL):
-            return httpx.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks, headers=PACKING)
+            client = httpx.AsyncClient(verify=tls, timeout=None, limits=limits, headers=PACKING)
+        client.event_hooks = {"request": [partial(begin, ref(client)), _note_begin], "response": [_check]}
+        return client
 
     return make
 
 
-async def _begin(request: httpx.Request) -> None:
-    request.extensions["trace"] = tending_connection()
+async def _note_begin(_: httpx.Request) -> None:
     begun = BEGUN.get()
     if begun and not begun.done():
         begun.set_result(None)
