@@ -9,6 +9,7 @@ from pruner.candidates import Grade
 
 __all__ = ["PREFIXES", "Cap", "Count", "Share", "http_url", "known_prefix", "level", "no_bool", "sendable"]
 
+_LONGEST_URL = 2_000
 PREFIXES = ("openai", "anthropic", "litellm", "local", "scripted")
 
 
@@ -43,23 +44,37 @@ def known_prefix(value: Any) -> Any:
 
 def sendable(value: SecretStr) -> SecretStr:
     """Check that a key can stand in a header."""
-    if not (value.get_secret_value().isascii() and value.get_secret_value().isprintable()):
+    key = value.get_secret_value()
+    if not (key.isascii() and key.isprintable()) or key != key.strip():
         raise ValueError("holds characters that no header takes; was it copied whole and clean?")
     return value
 
 
 def http_url(value: str) -> str:
-    """Check the address of a server; it may hold no password."""
+    """Check the address of a server, as the HTTP client will read it; it may hold no password."""
+    value = value.strip()
     try:
         parts = urlsplit(value)
-        _ = parts.port, (parts.hostname or "").encode("idna")
+        _ = parts.port, _encoded(parts.hostname or "")
     except ValueError:
         raise ValueError("is no URL") from None
     if not value.isprintable() or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must begin with http:// or https:// and name a host")
     if "@" in parts.netloc:
         raise ValueError("holds a user or password, which logs would show; give the key as api_key")
+    if parts.query or " " in value or len(value) > _LONGEST_URL:
+        raise ValueError("must be short and without a blank or a `?`: the paths of the API are put behind it")
     return value
+
+
+def _encoded(host: str) -> bytes:
+    """Return a host's name as it is asked for; by the older rules for its length, and as HTTP clients by the newer."""
+    short = host.encode("idna")
+    if host.isascii():
+        return short
+    import idna  # Comes with the HTTP clients, and takes long to load.
+
+    return idna.encode(host)
 
 
 Count = Annotated[int, BeforeValidator(no_bool), Field(ge=0)]

@@ -23,6 +23,7 @@ from pruner.preparation import to_chunks
 from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
 from pruner.replies import GradeSheet
+from pruner.reply_json import sendable
 from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Status, Usage
 from pruner.tokens import TokenCounter
 from pruner.tracing import TraceMaker
@@ -278,7 +279,7 @@ class Pruner:
         usage = answer.usage
         if usage.input_tokens or usage.output_tokens:
             usage = replace(usage, cost=self._price(usage))
-        known: dict[str, Any] = {"usage": usage, "latency": latency, "reply": answer.raw.text if answer.raw else None}
+        known: dict[str, Any] = {"usage": usage, "latency": latency, "reply": _reply(answer)}
         status, reason = answer.status, answer.reason
         if answer.sheet:
             indices = [c.index for c in fitted.shown]
@@ -396,6 +397,10 @@ def _parents(given: object) -> dict[str | int, Chunk]:
         return dict(zip(known, to_chunks(list(known.values())), strict=True))
     except RequestError as error:
         raise RequestError(f"of the parents, {error}") from None
+
+
+def _reply(answer: Answer[GradeSheet]) -> str | None:
+    return sendable(answer.raw.text) if answer.raw and answer.raw.text else None
 
 
 def _spread_out(n: int, indices: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:

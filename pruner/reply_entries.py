@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from pruner.reply_json import Box, Scalar, Value, find_values
+from pruner.reply_json import Box, Scalar, Value, find_values, sendable
 
 __all__ = ["LABEL", "Entry", "gradings"]
 
@@ -109,6 +109,6 @@ def _entry(label: Value, grade: Value | None = None, note: Value | None = None) 
     return Entry(
         label=label.text if isinstance(label, Scalar) else "",
         grade=grade.text if isinstance(grade, Scalar) else "",
-        note=(note.text or None) if isinstance(note, Scalar) and note.quoted else None,
+        note=(sendable(note.text) or None) if isinstance(note, Scalar) and note.quoted else None,
         span=(grade.start, grade.end) if isinstance(grade, Scalar) else None,
     )

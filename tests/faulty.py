@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -244,9 +245,14 @@ async def flood_chunks(wire: Wire) -> None:
     await _flood(wire, head(transfer_encoding="chunked"), b"1\r\n \r\n" * 10_000)
 
 
-def bomb(size: int) -> Behaviour:
-    """Answer with `size` spaces in a thousandth of the bytes."""
-    return answering(gzip.compress(b" " * size, 9), content_encoding="gzip")
+@cache
+def _packed(size: int, times: int) -> bytes:
+    return gzip.compress(_packed(size, times - 1), 9) if times else b" " * size
+
+
+def bomb(size: int, *, times: int = 1, status: int = 200) -> Behaviour:
+    """Answer with `size` spaces in a thousandth of the bytes, packed again in a thousandth of these, and so on."""
+    return answering(_packed(size, times), status, content_encoding=", ".join(["gzip"] * times))
 
 
 @dataclass

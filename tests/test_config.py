@@ -63,7 +63,12 @@ def test_an_explicit_timeout_wins_over_that_of_a_local_model() -> None:
         ({"base_url": "http://host:99999/v1"}, "base_url: "),
         ({"base_url": "http://ho\0st/v1"}, "base_url: "),
         ({"base_url": "http://" + "x" * 99 + ".com"}, "base_url: "),
+        ({"base_url": "http://☃.invalid/v1"}, "base_url: "),
+        ({"base_url": "http://host/" + "x" * 70_000}, "base_url: "),
+        ({"base_url": "http://host/v1?version=1"}, "base_url: "),
+        ({"base_url": "http://ho st/v1"}, "base_url: "),
         ({"api_key": "kéy"}, "api_key: "),
+        ({"api_key": " key "}, "api_key: "),
         ({"api_key": "key\n"}, "api_key: "),
         ({"model": "openai:\ud800"}, "model: "),
         ({"readout": "xml"}, "readout: "),
@@ -159,6 +164,10 @@ def test_a_blank_key_is_no_key(key: str) -> None:
 
 def test_a_blank_base_url_is_none() -> None:
     assert PrunerConfig(base_url=" ").base_url is None
+
+
+def test_blanks_and_line_ends_around_a_base_url_are_not_of_it() -> None:
+    assert PrunerConfig(base_url=" http://host/v1\n").base_url == "http://host/v1"
 
 
 def test_the_vendors_key_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -447,6 +447,16 @@ def test_what_a_reason_quotes_of_a_chunk_changes_no_grade(
     assert [d.grade for d in result.decisions] == ([None] * 5 if flat else grades)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("escaped", [True, False])
+@pytest.mark.parametrize("odd", ["\ud800", "\0", "\u2028"])
+def test_what_a_model_writes_can_be_stored_and_sent_on(puppet: Puppet, form: str, escaped: bool, odd: str) -> None:
+    reply = json.dumps(FORMS[form]([5, 1, 2, 1, 1], f"so {odd} it is"), ensure_ascii=escaped)
+    result = puppet.prune(reply, FIVE)
+    assert [d.grade for d in result.decisions] == [5, 1, 2, 1, 1]
+    assert "".join(d.note or "" for d in result.decisions).encode("utf-8")
+
+
 @settings(deadline=None)
 @given(
     grades=st.lists(st.integers(1, 5), min_size=5, max_size=5),

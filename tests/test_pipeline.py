@@ -343,6 +343,11 @@ async def test_notes_come_with_the_decisions_when_reasons_are_asked_for() -> Non
     assert [d.note for d in result.decisions] == [f"why {i}" for i in range(1, 6)]
 
 
+async def test_the_reply_in_a_grading_can_be_stored_whatever_the_model_wrote() -> None:
+    grading = await pruner(pairs(5, 1, 1, 1, 1) + " \ud800").grade("q", FIVE)
+    assert grading.reply == pairs(5, 1, 1, 1, 1) + " ?"
+
+
 async def test_one_pruner_serves_many_callers_at_once() -> None:
     def by_request(request: GradingRequest) -> str:
         return pairs(*[5 if f"needle {i}" in request.user else 1 for i in range(1, 6)])

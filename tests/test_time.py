@@ -104,6 +104,7 @@ FAULTS: dict[str, tuple[Behaviour, str]] = {
     "10 MB of blanks": (answering(b" " * 10_000_000), "provider_error"),
     "10 MB of brackets": (answering(b"[" * 10_000_000), "provider_error"),
     "10 MB of blanks, packed": (faulty.bomb(10_000_000), "provider_error"),
+    "packed in a way not asked for": (answering(content_encoding="br"), "provider_error"),
     "packed as said, but not packed": (answering(content_encoding="gzip"), "provider_error"),
     "cut JSON": (answering(b'{"choices":[{"mess'), "provider_error"),
     "cut JSON and a greater length": (answering(b'{"choices":[{"mess', content_length=900), "timeout"),
@@ -144,6 +145,16 @@ async def test_a_body_without_end_is_not_read_on_until_the_deadline(prefix: str)
         async with pruning(prefix, server.url, AMPLE) as pruner:
             assert (await in_time(pruner)).reason == "provider_error"
         assert await closes(server)
+
+
+@pytest.mark.usefixtures("one_call")
+async def test_a_body_packed_twice_is_not_unpacked(prefix: str) -> None:
+    packed_twice = faulty.bomb(100_000_000, times=2)  # Which a client that unpacks it works on for most of a second.
+    with faulty.faulty(packed_twice) as server:
+        async with pruning(prefix, server.url, AMPLE) as pruner:
+            before = time.thread_time()
+            assert (await in_time(pruner)).reason == "provider_error"
+            assert time.thread_time() - before < 0.2
 
 
 @pytest.mark.parametrize("flood", [faulty.flood_interim, faulty.flood_chunks])
@@ -391,6 +402,18 @@ async def test_a_caller_is_cancelled_while_waiting_to_ask_again(prefix: str) -> 
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(task, 0.2)
     assert len(server.calls) == 1
+
+
+async def test_nothing_stays_open_of_calls_that_connect_while_the_pruner_is_closed(prefix: str) -> None:
+    with faulty.faulty(faulty.healthy) as server:
+        for rounds in range(0, 60, 3):
+            async with nothing_left_behind(), Pruner(config_for(prefix, server.url, AMPLE)) as pruner:
+                tasks = [asyncio.create_task(pruner.prune("q", CHUNKS)) for _ in range(3)]
+                for _ in range(rounds):
+                    await asyncio.sleep(0)
+                await pruner.aclose()
+                await asyncio.gather(*tasks)
+            assert await closes(server)
 
 
 # the embedded model, whose server is our own and may stall as others do

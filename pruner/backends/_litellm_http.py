@@ -1,11 +1,13 @@
 """The HTTP clients that litellm is given; in a module of its own, as `httpx` comes with litellm only."""
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
+from weakref import ref
 
 import httpx
 
 from pruner.backends._litellm import BEGUN
-from pruner.backends.wire import parse, tending_connection
+from pruner.backends.wire import PACKING, begin, environment_read, is_bounded, parse
 from pruner.errors import BackendError
 
 __all__ = ["http_maker"]
@@ -15,13 +17,20 @@ _MAX_BODY, _MAX_SMALL_BODY = 2_000_000, 50_000
 
 def http_maker() -> Callable[[], httpx.AsyncClient]:
     """Return a function that makes clients quickly: no time-out of their own, no redirects, bounded bodies."""
-    tls, limits = httpx.create_ssl_context(), httpx.Limits(max_connections=None)
-    hooks: dict[str, list[Callable[..., object]]] = {"request": [_begin], "response": [_check]}
-    return lambda: httpx.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks)
+    limits = httpx.Limits(max_connections=None)
+    with environment_read(httpx.InvalidURL):
+        tls = httpx.create_ssl_context()
+
+    def make() -> httpx.AsyncClient:
+        with environment_read(httpx.InvalidURL):
+            client = httpx.AsyncClient(verify=tls, timeout=None, limits=limits, headers=PACKING)
+        client.event_hooks = {"request": [partial(begin, ref(client)), _note_begin], "response": [_check]}
+        return client
+
+    return make
 
 
-async def _begin(request: httpx.Request) -> None:
-    request.extensions["trace"] = tending_connection()
+async def _note_begin(_: httpx.Request) -> None:
     begun = BEGUN.get()
     if begun and not begun.done():
         begun.set_result(None)
@@ -33,7 +42,10 @@ async def _check(response: httpx.Response) -> None:
     It searches that for secrets. A compressed one may be a thousand times as long when it is unpacked.
     """
     response.encoding = "utf-8"
-    small = response.is_error or "content-encoding" in response.headers
+    encoding = response.headers.get("content-encoding")
+    if encoding and not is_bounded(encoding):
+        raise httpx.ReadError("the answer is packed in a way that was not asked for")
+    small = response.is_error or encoding
     assert isinstance(response.stream, httpx.AsyncByteStream)
     response.stream = _Bounded(response.stream, _MAX_SMALL_BODY if small else _MAX_BODY)
     content = await response.aread()

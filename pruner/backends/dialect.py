@@ -69,8 +69,9 @@ class Learner:
         """
         if error.reason is not Reason.BAD_REQUEST or status not in _REFUSALS:
             return error
+        after = asked.after(refusal)
         if self.dialect is asked:
-            self.dialect = asked.after(refusal) or self._first
-            if self.dialect is self._first:
-                return error
+            self.dialect = after or self._first
+        if after is None:
+            return error
         return BackendError(error.reason, f"{error}; asking again in another form", retryable=True, retry_after=0)

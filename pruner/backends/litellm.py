@@ -20,6 +20,7 @@ from pruner.backends.chat import body_of, dialect_with, read
 from pruner.backends.dialect import Dialect, Learner
 from pruner.backends.faults import from_status
 from pruner.backends.probing import probe
+from pruner.backends.wire import environment_read
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 from pruner.schema import GradingRequest, RawGrading
@@ -57,9 +58,11 @@ class LiteLLMBackend:
         self._vendor, self._found_key, self._found_url = self._look_up()
         claude = "claude" in model
         self._reasons = thinks(model) if claude else bool(self._library.litellm.supports_reasoning(model))
-        wrap, make_http = self._wrapping(), http_maker()
-        # The first client loads what it needs; that is not to happen inside a call.
-        _Client(make_http(), wrap)
+        make_http = http_maker()
+        with environment_read():  # litellm makes clients of its own on the way.
+            wrap = self._wrapping()
+            # The first client loads what it needs; that is not to happen inside a call.
+            _Client(make_http(), wrap)
         self._clients = PerLoop(lambda: _Client(make_http(), wrap), _Client.aclose)
 
     @classmethod

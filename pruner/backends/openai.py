@@ -83,7 +83,8 @@ class OpenAIBackend:
         except openai.APIStatusError as error:
             fault = from_status(error.status_code, error.body or error.message, error.response.headers)
             raise self._learner.learn(dialect, error.status_code, fault, str(error.body or error.message)) from error
-        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, RuntimeError) as error:
+            # A client that was closed meanwhile raises RuntimeError.
             raise BackendError(Reason.PROVIDER_ERROR, type(error).__name__, retryable=True) from error
 
     async def aclose(self) -> None:

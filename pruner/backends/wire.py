@@ -2,9 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import select
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from weakref import ref
 
 # HTTP clients load this at the first connection, which is within a call.
 import anyio._backends._asyncio  # noqa: F401
@@ -13,32 +16,83 @@ import httpx2
 from pruner.config import KEY_VARIABLES, PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 
-__all__ = ["as_int", "as_str", "http_maker", "key_of", "parse", "tending_connection"]
+__all__ = [
+    "PACKING",
+    "as_int",
+    "as_str",
+    "begin",
+    "environment_read",
+    "http_maker",
+    "is_bounded",
+    "key_of",
+    "parse",
+]
+
+PACKING = {"accept-encoding": "gzip, deflate"}
 
 _MAX_BODY = 2_000_000
 _MAX_ENCODED_BODY = 64_000
 _PART = 2_048
+_ANSWERED = "http11.response_closed.complete"
 
 
 def http_maker() -> Callable[[], httpx2.AsyncClient]:
     """Return a function that makes clients quickly: no time-out of their own, no redirects, bounded bodies."""
-    tls = httpx2.create_ssl_context()
     limits = httpx2.Limits(max_connections=None)
-    hooks: dict[str, list[Callable[..., Any]]] = {"request": [_begin], "response": [_tame]}
-    return lambda: httpx2.AsyncClient(verify=tls, timeout=None, limits=limits, event_hooks=hooks)
+    with environment_read():
+        tls = httpx2.create_ssl_context()
+
+    def make() -> httpx2.AsyncClient:
+        with environment_read():
+            client = httpx2.AsyncClient(verify=tls, timeout=None, limits=limits, headers=PACKING)
+        client.event_hooks = {"request": [partial(begin, ref(client))], "response": [_tame]}
+        return client
+
+    make()  # What is wrong with the environment is told now, not within a call.
+    return make
 
 
-async def _begin(request: httpx2.Request) -> None:
-    request.extensions["trace"] = tending_connection()
+@contextmanager
+def environment_read(*further: type[Exception]) -> Iterator[None]:
+    """Tell in one line when the proxies and certificates that HTTP clients read from the environment cannot be used.
+
+    Args:
+        further: what else a client may raise over them.
+
+    Raises:
+        ConfigError: so it is.
+    """
+    faults: tuple[type[Exception], ...] = (ImportError, OSError, ValueError, httpx2.InvalidURL, *further)
+    try:
+        yield
+    except faults as error:
+        raise ConfigError(
+            "cannot use the proxy or the certificates of the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, "
+            f"NO_PROXY, SSL_CERT_FILE, SSL_CERT_DIR, SSLKEYLOGFILE): {error}"
+        ) from error
 
 
-def tending_connection() -> Callable[[str, Mapping[str, Any]], Any]:
+def is_bounded(encoding: str) -> bool:
+    """Whether what is packed so can be a thousand times as long at most: not if packed twice, nor by newer methods."""
+    return encoding.strip().lower() in ("identity", "gzip", "deflate")
+
+
+async def begin(client: "ref[Any]", request: Any) -> None:
+    """Have the connections of a client, held weakly, tended to; before each request."""
+    request.extensions["trace"] = _tending_connection(client)
+
+
+def _tending_connection(client: "ref[Any]") -> Callable[[str, Mapping[str, Any]], Any]:
     """Return a tracer for one request that mends what httpcore leaves open and undone, should the request connect.
 
     - A connection whose TLS handshake ends in a cancellation is closed. httpcore closes it on errors only; the event
       loop would hold on to the socket until the server gives up.
     - It is read in small parts, with a pause after each full one. httpcore reads 64 kB and works through it in one go,
       which is long enough to miss a deadline when it is made of thousands of interim responses or chunks of one byte.
+    - It is closed after its answer when the client was closed while it connected. httpcore's pool has forgotten it by
+      then.
+    - Its socket is at hand when httpcore asks, twice a request, whether the server has closed an idle connection. To
+      look for it takes ten times as long, for each of them.
     """
     opened: Any = None
 
@@ -47,10 +101,25 @@ def tending_connection() -> Callable[[str, Mapping[str, Any]], Any]:
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             opened = info["return_value"]
             opened.read = partial(_read_a_little, opened.read)
-        elif event == "connection.start_tls.failed" and opened is not None:
+            if hasattr(select, "poll") and (sock := opened.get_extra_info("socket")):
+                opened.get_extra_info = partial(_socket_info, opened.get_extra_info, sock)
+        elif opened is not None and (event == "connection.start_tls.failed" or (event == _ANSWERED and is_closed())):
             await opened.aclose()
 
+    def is_closed() -> bool:
+        return (known := client()) is None or bool(known.is_closed)
+
     return trace
+
+
+def _socket_info(ask: Callable[[str], Any], sock: Any, name: str) -> Any:
+    if name != "is_readable":
+        return ask(name)
+    if sock.fileno() < 0:
+        return True
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def _read_a_little(read: Callable[..., Awaitable[bytes]], max_bytes: int, **limit: float | None) -> bytes:
@@ -67,7 +136,10 @@ async def _tame(response: httpx2.Response) -> None:
     A compressed one is bounded more narrowly, as it may be a thousand times as long when it is unpacked.
     """
     response.encoding = "utf-8"
-    limit = _MAX_ENCODED_BODY if "content-encoding" in response.headers else _MAX_BODY
+    encoding = response.headers.get("content-encoding")
+    if encoding and not is_bounded(encoding):
+        raise httpx2.ReadError("the answer is packed in a way that was not asked for")
+    limit = _MAX_ENCODED_BODY if encoding else _MAX_BODY
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream, limit)
 

@@ -199,6 +199,25 @@ async def test_the_environment_of_the_sdk_does_not_redirect_us(wire: Wire, monke
 
 
 @pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HTTP_PROXY", "ftp://127.0.0.1:1"),
+        ("http_proxy", "http://h:abc"),
+        ("ALL_PROXY", "http://[::1"),
+        ("SSL_CERT_FILE", "/nowhere/certificates.pem"),
+        ("SSL_CERT_FILE", __file__),
+    ],
+)
+def test_a_proxy_or_certificates_of_the_environment_that_cannot_be_used_are_told_when_it_is_made(
+    wire: Wire, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match="proxy or the certificates of the environment") as caught:
+        wire.make("http://127.0.0.1:1/v1")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("status", "text", "reason", "retryable"),
     [
         (400, "This model's maximum context length is 8192 tokens", Reason.CONTEXT_OVERFLOW, False),

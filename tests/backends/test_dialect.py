@@ -54,6 +54,16 @@ def test_two_calls_refused_at_once_step_down_once() -> None:
     assert all(error.retryable for error in errors)
 
 
+@pytest.mark.parametrize("callers", [2, 40])
+def test_callers_refused_at_once_in_every_form_ask_once_in_each(callers: int) -> None:
+    learner = Learner(FIRST)
+    asking, requests = callers, 0
+    while asking:
+        asked, requests = [learner.dialect] * asking, requests + asking
+        asking = sum(learner.learn(dialect, 400, REFUSED, "no").retryable for dialect in asked)
+    assert requests == 3 * callers
+
+
 @pytest.mark.parametrize("reason", [r for r in Reason if r is not Reason.BAD_REQUEST])
 def test_other_faults_teach_nothing(reason: Reason) -> None:
     learner = Learner(FIRST)
