@@ -2,108 +2,50 @@
 
     python -m eval.bench.load [--minutes 10] [--clients 200] [--workers 1] [--rate …]
 
-Everything runs on this machine: the provider, the service and the clients in processes of their own. Each client sends
-a list, waits for the answer, and sends the next; with --rate, all of them together begin so many requests a second, and
-the time counts from when a request was due. Afterwards the library alone is called by as many tasks in the same way,
-for the ratio. Prints one JSON object; exit code 1 when there was a 5xx, or the memory grew by more than a tenth after
-the first quarter.
+Everything runs on this machine: the provider, the service and the clients in processes of their own. All clients
+together begin --rate requests a second, at random moments, and the time of a request counts from when it was due.
+Without --rate each client sends a list, waits for the answer, and sends the next. In turns with the service, the
+library alone is called in the same way by as many tasks, for the ratio.
+
+Prints one JSON object, of the service and the library each:
+
+- all_ms: of every request; attempts that failed and the waits before the next are in it.
+- first_attempt_ms: of those the provider answered at the first attempt.
+- added_ms: of every answered request, less the time from its first arrival at the provider to the provider's last answer.
+- processor_ms_a_request: processor time of each process.
+
+Exit code 1 when there was a 5xx, when the memory of the service grew by more than a tenth after the first quarter, or
+when the p99 of what was added is above 100 ms.
 """
 
 import argparse
 import asyncio
 import json
 import os
-import random
 import socket
-import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
 import psutil
+import uvloop
 
+from eval.bench.load_figures import Seen, percentile
+from eval.bench.load_provider import CHUNKS
+from eval.bench.load_traffic import Ask, Connections, Met, met_of, press
 from pruner.config import PrunerConfig
 from pruner.pipeline import Pruner
 
-CHUNKS, WORDS = 15, 180
-DELAY = 0.3
-LIST = {"query": "How long are backups kept?", "chunks": [f"passage {i} " + "word " * WORDS for i in range(CHUNKS)]}
+WORDS = 180
+LIST = [f"passage {i} " + "word " * WORDS for i in range(CHUNKS)]
+TURNS = 8
 SERVICE_SHARE = 0.75  # Of the time; the library gets the rest.
-
-Ask = Callable[[], Awaitable[str]]
-
-
-@dataclass
-class Seen:
-    """What the clients saw."""
-
-    seconds: list[float] = field(default_factory=list)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    took: float = 0.0
-
-    def report(self) -> dict[str, Any]:
-        """Figures of it."""
-        cuts = statistics.quantiles(self.seconds, n=100)
-        return {
-            "requests": len(self.seconds),
-            "a_second": round(len(self.seconds) / self.took, 1),
-            "p50_ms": round(cuts[49] * 1000),
-            "p99_ms": round(cuts[98] * 1000),
-            "outcomes": dict(self.outcomes),
-        }
-
-
-async def press(ask: Ask, clients: int, seconds: float, rate: float | None) -> Seen:
-    """Ask from many tasks until the time is over."""
-    seen, begun, started = Seen(), 0, time.perf_counter()
-
-    async def client() -> None:
-        nonlocal begun
-        while (now := time.perf_counter()) < started + seconds:
-            due = now
-            if rate:
-                due = max(started + begun / rate, started)
-                begun += 1
-                await asyncio.sleep(max(due - now, 0))
-            seen.outcomes[await ask()] += 1
-            seen.seconds.append(time.perf_counter() - due)
-
-    await asyncio.gather(*(client() for _ in range(clients)))
-    seen.took = time.perf_counter() - started
-    return seen
-
-
-async def provide(faults: float) -> None:
-    """Be the provider: answer after the delay, fail as often as told."""
-    text = json.dumps({"grades": [[label, 5 if label <= 3 else 1] for label in range(1, CHUNKS + 1)]})
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 4000, "completion_tokens": 80, "total_tokens": 4080}
-    body = json.dumps(
-        {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
-    )
-    good = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
-    bad = b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                await reader.readexactly(length)
-                await asyncio.sleep(DELAY)
-                writer.write(bad if random.random() < faults else good)
-        except (OSError, asyncio.IncompleteReadError):
-            writer.close()
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024)
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
-    await server.serve_forever()
+WARM_UP = 2.0
+ADDED, GROWTH = 0.1, 1.1
 
 
 @contextmanager
@@ -130,61 +72,134 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def wait_for(url: str) -> None:
-    """Wait until the service answers."""
+def wait_for(port: int) -> None:
+    """Wait until something listens."""
     for _ in range(600):
         try:
-            httpx2.get(f"{url}/healthz")
-        except httpx2.ConnectError:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
             time.sleep(0.1)
         else:
             return
     raise SystemExit("the service did not start")
 
 
-def memory(pid: int) -> float:
-    """MB of a process and its children."""
+@dataclass
+class Processes:
+    """The processes of a run, by what they are called in the report."""
+
+    of: dict[str, int]
+    memory: list[float] = field(default_factory=list)
+
+    def processor(self) -> dict[str, float]:
+        """Seconds of processor time that each has used."""
+        return {name: sum(_seconds(p) for p in _with_children(pid, name)) for name, pid in self.of.items()}
+
+    async def watch(self, every: float) -> None:
+        """Read the MB of the service until cancelled."""
+        while True:
+            await asyncio.sleep(every)
+            self.memory.append(sum(p.memory_info().rss for p in _with_children(self.of["service"], "service")) / 1e6)
+
+    def memory_report(self) -> dict[str, float]:
+        """The most MB in the first and the last quarter."""
+        quarter = max(len(self.memory) // 4, 1)
+        early, late = max(self.memory[:quarter]), max(self.memory[-quarter:])
+        return {"first_quarter": round(early, 1), "last_quarter": round(late, 1)}
+
+
+def _with_children(pid: int, name: str) -> list[psutil.Process]:
     process = psutil.Process(pid)
-    return float(sum(p.memory_info().rss for p in [process, *process.children(recursive=True)])) / 1e6
+    return [process, *process.children(recursive=True)] if name == "service" else [process]
 
 
-async def watch(pid: int, readings: list[float], every: float) -> None:
-    """Read the memory until cancelled."""
-    while True:
-        await asyncio.sleep(every)
-        readings.append(memory(pid))
+def _seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
-async def load_service(url: str, pid: int, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    """Press the service, and watch its memory."""
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-    body, headers = json.dumps(LIST).encode(), {"content-type": "application/json"}
-    async with httpx2.AsyncClient(limits=limits, timeout=60) as http:
-
-        async def ask() -> str:
-            response = await http.post(f"{url}/v1/prune", content=body, headers=headers)
-            if response.status_code != 200:
-                return str(response.status_code)
-            answer = response.json()
-            return f"{answer['status']} {answer['reason'] or ''}".strip()
-
-        readings: list[float] = []
-        watching = asyncio.ensure_future(watch(pid, readings, seconds / 40))
-        seen = await press(ask, options.clients, seconds, options.rate)
-        watching.cancel()
-    early, late = max(readings[: len(readings) // 4]), max(readings[-len(readings) // 4 :])
-    return {**seen.report(), "memory_mb": {"first_quarter": round(early, 1), "last_quarter": round(late, 1)}}
+async def measured(ask: Ask, seconds: float, options: argparse.Namespace, processes: Processes, seen: Seen) -> None:
+    """Press, and count the processor time of it."""
+    before = processes.processor()
+    await press(ask, options.clients, seconds, options.rate, seen)
+    for name, spent in processes.processor().items():
+        seen.processor[name] += spent - before[name]
 
 
-async def load_library(provider: str, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    """Press the library itself."""
+def asking(pruner: Pruner) -> Ask:
+    """Return what asks the library itself."""
+
+    async def ask(query: str) -> Met:
+        result = await pruner.prune(query, LIST)
+        return met_of(result.status, result.reason, result.usage.calls, result.usage.output_tokens)
+
+    return ask
+
+
+async def in_turns(
+    provider: str, port: int, processes: Processes, options: argparse.Namespace
+) -> tuple[Seen, Seen]:
+    """Press the service and the library, now the one and now the other."""
+    service, library = Seen(), Seen()
+    turn = options.minutes * 60 / TURNS
+    connections = await Connections(port, LIST).open(options.clients)
     async with Pruner(PrunerConfig(model="openai:m", base_url=provider, timeout=5)) as pruner:
+        ask_library = asking(pruner)
+        for ask in (connections.ask, ask_library):
+            await press(ask, options.clients, WARM_UP, options.rate, Seen())
+        watching = asyncio.ensure_future(processes.watch(turn * TURNS / 40))
+        for _ in range(TURNS):
+            await measured(connections.ask, turn * SERVICE_SHARE, options, processes, service)
+            await measured(ask_library, turn * (1 - SERVICE_SHARE), options, processes, library)
+        watching.cancel()
+    return service, library
 
-        async def ask() -> str:
-            result = await pruner.prune(str(LIST["query"]), LIST["chunks"])
-            return f"{result.status} {result.reason or ''}".strip()
 
-        return (await press(ask, options.clients, seconds, options.rate)).report()
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Run it, and return the report."""
+    with ExitStack() as stack:
+        command = [sys.executable, "-m", "eval.bench.load_provider", "--faults", str(options.faults)]
+        provider = stack.enter_context(running(command))
+        assert provider.stdout is not None
+        address, port = f"http://127.0.0.1:{int(provider.stdout.readline())}/v1", free_port()
+        room = {"PRUNER_SERVICE_MAX_CONCURRENT": str(options.max_concurrent or options.clients)}
+        serving = stack.enter_context(running(service_command(address, port, options.workers), **room))
+        wait_for(port)
+        processes = Processes({"service": serving.pid, "provider": provider.pid, "clients": os.getpid()})
+        service, library = uvloop.run(in_turns(address, port, processes, options))
+    return report(service, library, processes.memory_report(), options)
+
+
+def report(service: Seen, library: Seen, memory: dict[str, float], options: argparse.Namespace) -> dict[str, Any]:
+    """Put the figures together."""
+    alone = library.report()
+    # The service is idle while the library is called, and the caller is the library.
+    alone["processor_ms_a_request"] = {
+        "library": alone["processor_ms_a_request"]["clients"],
+        "provider": alone["processor_ms_a_request"]["provider"],
+    }
+    of_service = service.report()
+    spent = of_service["processor_ms_a_request"]["service"], alone["processor_ms_a_request"]["library"]
+    return {
+        "options": vars(options),
+        "service": {**of_service, "memory_mb": memory},
+        "library": alone,
+        "throughput_ratio": round(of_service["a_second"] / alone["a_second"], 2),
+        "processor_ratio": round(spent[0] / spent[1], 2),
+        "faults": faults(service, memory),
+    }
+
+
+def faults(service: Seen, memory: dict[str, float]) -> list[str]:
+    """Say what is not as it should be."""
+    found = []
+    if service.errors():
+        found.append(f"{service.errors()} answers 5xx")
+    if memory["last_quarter"] > GROWTH * memory["first_quarter"]:
+        found.append("the memory grew")
+    if percentile(service.added, 99) > ADDED:
+        found.append(f"p99 of what was added is above {1000 * ADDED:.0f} ms")
+    return found
 
 
 def main() -> int:
@@ -195,31 +210,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--faults", type=float, default=0.05, help="share of the provider's answers that are 500")
     parser.add_argument("--rate", type=float, help="requests a second over all clients (default: as fast as answered)")
-    parser.add_argument("--provide", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.provide:
-        asyncio.run(provide(options.faults))
-    seconds = options.minutes * 60
-    with running([sys.executable, "-m", "eval.bench.load", "--provide", "--faults", str(options.faults)]) as provider:
-        assert provider.stdout is not None
-        address = f"http://127.0.0.1:{int(provider.stdout.readline())}/v1"
-        port = free_port()
-        room = {"PRUNER_SERVICE_MAX_CONCURRENT": str(options.clients)}  # What is measured is work, not its shedding.
-        with running(service_command(address, port, options.workers), **room) as process:
-            wait_for(f"http://127.0.0.1:{port}")
-            load = load_service(f"http://127.0.0.1:{port}", process.pid, options, seconds * SERVICE_SHARE)
-            service = asyncio.run(load)
-        library = asyncio.run(load_library(address, options, seconds * (1 - SERVICE_SHARE)))
-    errors = sum(count for outcome, count in service["outcomes"].items() if outcome.startswith("5"))
-    kept = service["memory_mb"]
-    report = {
-        "service": service,
-        "library": library,
-        "throughput_ratio": round(service["a_second"] / library["a_second"], 2),
-        "errors_5xx": errors,
-    }
-    sys.stdout.write(json.dumps(report, indent=1) + "\n")
-    return 1 if errors or kept["last_quarter"] > 1.1 * kept["first_quarter"] else 0
+    parser.add_argument("--max-concurrent", type=int, help="gradings at once (default: the clients, so none is shed)")
+    found = run(parser.parse_args())
+    sys.stdout.write(json.dumps(found, indent=1) + "\n")
+    return 1 if found["faults"] else 0
 
 
 if __name__ == "__main__":
