@@ -42,7 +42,7 @@ class Seen:
     added: list[float] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     took: float = 0.0
-    processor: Counter[str] = field(default_factory=Counter)
+    processor: dict[str, float] = field(default_factory=dict)
 
     def add(self, seconds: float, met: Met) -> None:
         """Count a request."""

@@ -15,7 +15,7 @@ import sys
 
 import uvloop
 
-__all__ = ["CHUNKS", "DELAY", "numbered", "serve"]
+__all__ = ["CHUNKS", "Provider", "numbered", "serve"]
 
 CHUNKS = 15
 DELAY = 0.3
@@ -40,26 +40,35 @@ def _good() -> bytes:
     return head + content.replace(b"123456789", b"%9d")
 
 
-class _Provider:
-    def __init__(self, faults: float) -> None:
-        self._faults, self._good = faults, _good()
+class Provider:
+    """Answers, and remembers when each request began.
+
+    Args:
+        faults: share of the answers that are 500.
+        delay: seconds that each answer takes.
+    """
+
+    def __init__(self, faults: float, delay: float = DELAY) -> None:
+        self._faults, self._delay, self._good = faults, delay, _good()
         self._begun: dict[bytes, float] = {}
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = _LENGTH.search(head)
                 body = await reader.readexactly(int(length[1]) if length else 0)
-                writer.write(await self._answer(body))
+                writer.write(await self.answer(body))
         except (OSError, asyncio.IncompleteReadError):
             writer.close()
 
-    async def _answer(self, body: bytes) -> bytes:
+    async def answer(self, body: bytes) -> bytes:
+        """Return the answer to a request when it is due, or a fault."""
         clock = asyncio.get_running_loop().time
         number = _NUMBER.search(body)
         name = number[1] if number else b""
         begun = self._begun.setdefault(name, clock())
-        await asyncio.sleep(DELAY)
+        await asyncio.sleep(self._delay)
         if random.random() < self._faults:
             return _BAD
         self._begun.pop(name, None)
@@ -68,7 +77,7 @@ class _Provider:
 
 async def serve(faults: float) -> None:
     """Serve on a free port."""
-    server = await asyncio.start_server(_Provider(faults).connected, "127.0.0.1", 0, backlog=1024)
+    server = await asyncio.start_server(Provider(faults).connected, "127.0.0.1", 0, backlog=1024)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await server.serve_forever()
