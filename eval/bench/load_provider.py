@@ -49,7 +49,7 @@ class Provider:
     """
 
     def __init__(self, faults: float, delay: float = DELAY) -> None:
-        self._faults, self._delay, self._good = faults, delay, _good()
+        self.faults, self._delay, self._good = faults, delay, _good()
         self._begun: dict[bytes, float] = {}
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +69,7 @@ class Provider:
         name = number[1] if number else b""
         begun = self._begun.setdefault(name, clock())
         await asyncio.sleep(self._delay)
-        if random.random() < self._faults:
+        if random.random() < self.faults:
             return _BAD
         self._begun.pop(name, None)
         return self._good % round(1e6 * (clock() - begun))

@@ -75,6 +75,11 @@ class Connections:
         self._free.append((reader, writer))
         return read_answer(int(head[9:12]), body)
 
+    def close(self) -> None:
+        """Close those that wait for nothing."""
+        for _, writer in self._free:
+            writer.close()
+
 
 def read_answer(code: int, body: bytes) -> Met:
     """Take from an answer of the service what its request met."""
