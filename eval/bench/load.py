@@ -114,7 +114,7 @@ async def measure(provider: int, at: str, service: int, port: int, options: argp
             Side(asking(pruner), {"library": me, "provider": provider}, 1 - SERVICE_SHARE, Seen()),
         ]
         await in_turns(sides, memory, options)
-    connections.close()
+    await connections.aclose()
     return report(sides[0].seen, sides[1].seen, memory.quarters(), vars(options))
 
 

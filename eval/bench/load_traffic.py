@@ -12,12 +12,13 @@ from typing import Self
 from eval.bench.load_figures import Met, Seen
 from eval.bench.load_provider import numbered
 
-__all__ = ["Ask", "Connections", "arrivals", "met_of", "press", "read_answer"]
+__all__ = ["NO_ANSWER", "Ask", "Connections", "arrivals", "met_of", "press", "read_answer"]
 
 Ask = Callable[[str], Awaitable[Met]]
 
 _NUMBERS = count(1)
 _PLACE = "QUERY"
+NO_ANSWER = Met("5xx: no answer", 0, None)
 
 
 def arrivals(rate: float | None) -> Iterator[float]:
@@ -62,23 +63,39 @@ class Connections:
 
     async def open(self, n: int) -> Self:
         """Open so many."""
-        self._free.extend([await asyncio.open_connection("127.0.0.1", self._port) for _ in range(n)])
+        self._free.extend([await self._connect() for _ in range(n)])
         return self
 
     async def ask(self, query: str) -> Met:
-        """Send a list, and read what became of it."""
+        """Send a list, and read what became of it; a connection that ends with it is replaced."""
         reader, writer = self._free.popleft()
-        writer.write(self._before + query.encode() + self._after)
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        body = await reader.readexactly(length)
+        try:
+            met, ends = await self._exchange(reader, writer, query)
+        except (OSError, EOFError):
+            met, ends = NO_ANSWER, True
+        if ends:
+            writer.close()
+            reader, writer = await self._connect()
         self._free.append((reader, writer))
-        return read_answer(int(head[9:12]), body)
+        return met
 
-    def close(self) -> None:
+    async def _exchange(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, query: str
+    ) -> tuple[Met, bool]:
+        writer.write(self._before + query.encode() + self._after)
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        body = await reader.readexactly(length)
+        return read_answer(int(head[9:12]), body), b"connection: close" in head
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self._port)
+
+    async def aclose(self) -> None:
         """Close those that wait for nothing."""
         for _, writer in self._free:
             writer.close()
+            await writer.wait_closed()
 
 
 def read_answer(code: int, body: bytes) -> Met:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from itertools import islice, pairwise
 from typing import Any
 
@@ -13,7 +15,7 @@ from eval.bench.load import faults, report
 from eval.bench.load_figures import Met, Seen, percentile
 from eval.bench.load_processes import Memory
 from eval.bench.load_provider import CHUNKS, Provider, numbered
-from eval.bench.load_traffic import Connections, arrivals, met_of, press, read_answer
+from eval.bench.load_traffic import NO_ANSWER, Connections, arrivals, met_of, press, read_answer
 from pruner.backends.scripted import ScriptedBackend
 from pruner.config import PrunerConfig
 from pruner.pipeline import Pruner
@@ -156,22 +158,58 @@ async def test_the_provider_says_how_long_ago_a_request_first_came_whatever_its_
     assert 20_000 <= micros(await provider.answer(other)) < 10_000_000
 
 
-async def test_a_connection_frames_its_requests_and_is_used_again() -> None:
-    got: list[Any] = []
+@asynccontextmanager
+async def connected_to(*answers: bytes, sent: list[Any]) -> AsyncIterator[Connections]:
+    """One connection to a server that gives these answers in turn; an empty one closes the connection."""
+    left, serving = iter(answers), list[Any]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while head := await reader.readuntil(b"\r\n\r\n"):
-            length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            got.append((id(writer), json.loads(await reader.readexactly(length))))
-            content = answer(calls=1, output_tokens=300_000)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(content) + content)
-            if len(got) == 2:
-                break
+        serving.append(asyncio.current_task())
+        with suppress(EOFError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                sent.append((id(writer), json.loads(await reader.readexactly(length))))
+                writer.write(content := next(left))
+                if not content or b"connection: close" in content:
+                    break
         writer.close()
+        await writer.wait_closed()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        connections = await Connections(server.sockets[0].getsockname()[1], ["ä", "b"]).open(1)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    connections = await Connections(server.sockets[0].getsockname()[1], ["ä", "b"]).open(1)
+    try:
+        yield connections
+    finally:
+        await connections.aclose()
+        await asyncio.gather(*serving)
+        server.close()
+        await server.wait_closed()
+
+
+def response(status: str, body: bytes, *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+GOOD = response("200 OK", answer(calls=1, output_tokens=300_000))
+
+
+async def test_a_connection_frames_its_requests_and_is_used_again() -> None:
+    sent: list[Any] = []
+    async with connected_to(GOOD, GOOD, sent=sent) as connections:
         assert [await connections.ask(numbered(n)) for n in (1, 2)] == [FIRST, FIRST]
-        connections.close()
-    assert [body for _, body in got] == [{"query": numbered(n), "chunks": ["ä", "b"]} for n in (1, 2)]
-    assert got[0][0] == got[1][0]
+    assert [body for _, body in sent] == [{"query": numbered(n), "chunks": ["ä", "b"]} for n in (1, 2)]
+    assert sent[0][0] == sent[1][0]
+
+
+@pytest.mark.parametrize(
+    ("ending", "met"),
+    [(response("503 Busy", b"{}", "connection: close"), Met("503", 0, 0.0)), (b"", NO_ANSWER)],
+)
+async def test_a_connection_that_ends_is_replaced_and_its_request_counted(ending: bytes, met: Met) -> None:
+    async with connected_to(ending, GOOD, sent=[]) as connections:
+        assert [await connections.ask(numbered(n)) for n in (1, 2)] == [met, FIRST]
+
+
+def test_a_request_without_an_answer_is_an_error_of_the_service() -> None:
+    assert seen_of((0.1, NO_ANSWER), (0.1, Met("429", 0, 0.0))).errors() == 1
