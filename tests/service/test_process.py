@@ -86,6 +86,38 @@ def test_sigterm_while_starting_ends_it_with_0() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=folder, timeout=120, check=False).returncode == 0
 
 
+FROZEN = """
+import gc, os, signal
+from pruner.config import PrunerConfig
+from pruner.service.app import make_app
+from pruner.service.serve import run
+from pruner.service.settings import ServiceSettings
+
+def make(settings, config):
+    app = make_app(settings, config)
+
+    async def begun(scope, receive, send):
+        async def tell(message):
+            print(gc.get_freeze_count(), len(gc.get_objects()))
+            await send(message)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        await app(scope, receive, tell)
+
+    return begun
+
+run(ServiceSettings(port=0), PrunerConfig(base_url="http://127.0.0.1:9/v1"), make)
+"""
+
+
+def test_the_garbage_collector_leaves_out_what_a_start_has_made() -> None:
+    folder = Path(__file__).parents[2]
+    ended = subprocess.run([sys.executable, "-c", FROZEN], cwd=folder, timeout=60, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    frozen, left = map(int, ended.stdout.splitlines()[0].split())
+    assert frozen > 10 * left
+
+
 def test_several_workers_answer_and_count_together_and_end_with_0() -> None:
     with serve(REPLY) as provider, serving("--workers", "2", *dials(provider.url)) as process:
         for _ in range(20):
