@@ -1,6 +1,5 @@
 """Every setting of the service, validated, and where its value comes from."""
 
-import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from pruner.config import PrunerConfig, explain, find_table, http_url
+from pruner.config import PrunerConfig, check_variables, explain, find_table, http_url
 from pruner.errors import ConfigError
 from pruner.service.auth import is_hash, is_loopback
 
@@ -167,9 +166,7 @@ def variable_of(name: str) -> str:
 
 def _from_environment() -> dict[str, Any]:
     variables = {variable_of(name): name for name in ServiceSettings.model_fields}
-    if unknown := sorted(v for v in os.environ if v.startswith("PRUNER_SERVICE_") and v not in variables):
-        close = difflib.get_close_matches(unknown[0], variables, 1)
-        raise ConfigError(f"unknown variable {unknown[0]!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+    check_variables((v for v in os.environ if v.startswith("PRUNER_SERVICE_")), variables)
     found = {name: _value(v, os.environ[v]) for v, name in variables.items() if os.environ.get(v, "").strip()}
     if endpoint := os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip():
         found.setdefault("otlp_endpoint", endpoint)
