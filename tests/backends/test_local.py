@@ -40,7 +40,8 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("fault", "hint"), [("libgomp.so.1: cannot open shared object file", "apt install libgomp1"), ("bad ELF", "bad ELF")]
+    ("fault", "hint"),
+    [("libgomp.so.1: cannot open shared object file", "apt install libgomp1"), ("bad ELF", "bad ELF")],
 )
 def test_an_extra_that_cannot_be_loaded_is_not_taken_for_one_that_is_missing(
     fault: str, hint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
