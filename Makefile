@@ -1,4 +1,4 @@
-# Every target works on a fresh Debian with python3 (>= 3.11), python3-venv and make.
+# Every target works on a fresh Debian with python3 (>= 3.11), python3-venv, make and, for the embedded model, libgomp1.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check

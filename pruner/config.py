@@ -32,6 +32,7 @@ __all__ = [
     "PREFIXES",
     "PrunerConfig",
     "Sources",
+    "check_variables",
     "explain",
     "find_table",
     "gather",
@@ -256,10 +257,24 @@ def explain(error: ValidationError, kind: str, known: Iterable[str]) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(name, known, 1)
-        return f"unknown {kind} {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+        return _unknown(kind, name, known)
     message = first["msg"].removeprefix("Value error, ")
     return f"{name}: {message}" if name else message
+
+
+def check_variables(ours: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a variable that carries our name and means nothing, so that a slip does not go unnoticed.
+
+    Raises:
+        ConfigError: one is unknown; the message names the one that was perhaps meant.
+    """
+    if unknown := sorted(set(ours) - set(known)):
+        raise ConfigError(_unknown("variable", unknown[0], known))
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"unknown {kind} {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
 def gather(file: str | Path | None = None, **dials: Any) -> tuple[dict[str, Any], Sources]:
@@ -283,10 +298,7 @@ def gather(file: str | Path | None = None, **dials: Any) -> tuple[dict[str, Any]
 def _from_environment() -> tuple[dict[str, Any], Sources]:
     variables = {name: f"PRUNER_{name.upper()}" for name in PrunerConfig.model_fields}
     known = {*variables.values(), *_OTHER_VARIABLES}
-    ours = [v for v in os.environ if v.startswith("PRUNER_") and not v.startswith(_SERVICE_VARIABLE)]
-    if unknown := sorted(v for v in ours if v not in known):
-        close = difflib.get_close_matches(unknown[0], known, 1)
-        raise ConfigError(f"unknown variable {unknown[0]!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+    check_variables((v for v in os.environ if v.startswith("PRUNER_") and not v.startswith(_SERVICE_VARIABLE)), known)
     found = {name: os.environ[v] for name, v in variables.items() if os.environ.get(v, "").strip()}
     return dict(found), {name: variables[name] for name in found}
 

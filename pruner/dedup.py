@@ -15,6 +15,7 @@ __all__ = ["DuplicateIds", "NearDuplicates", "SpanDuplicates", "is_official"]
 
 _NEAR = 0.8  # As shingles are shared by texts that say nearly the same.
 _MOST_COMPARED = 50
+_MOST_FACTS = 200_000
 _IsCopy = Callable[[Candidate, Candidate, bool, bool], bool]
 _OFFICIAL = frozenset({"official", "primary", "authoritative", "canonical"})
 
@@ -128,7 +129,8 @@ def _compare(
 
     Returns:
         Index of each copy → index of the kept one, and the conflicts among the kept: of each with at most 50 before
-        it, so that a thousand texts that all contradict each other take seconds. What is not compared stays.
+        it, and fewer where they hold very many facts, so that a thousand texts that all contradict each other take
+        seconds. What is not compared stays.
     """
     texts = [folded(c.text) for c in group]
     readings = read(texts)
@@ -141,13 +143,15 @@ def _compare(
     before: dict[int, list[int]] = {}
     for place, other in np.argwhere(np.tril(compared, -1)).tolist():
         before.setdefault(place, []).append(other)
+    facts = sum(len(readings[place].facts) for place in before)
+    most = min(_MOST_COMPARED, 1 + _MOST_FACTS // (1 + facts))
     of: dict[int, int] = {}
     conflicts: list[Conflict] = []
     for place, candidate in enumerate(group):
         against: list[Conflict] = []
         left = [other for other in before.get(place, ()) if group[other].index not in of]
-        if len(left) > _MOST_COMPARED:
-            left = sorted(left, key=lambda other: same[other] != same[place])[:_MOST_COMPARED]
+        if len(left) > most:
+            left = sorted(left, key=lambda other: same[other] != same[place])[:most]
         for other in left:
             kept = group[other]
             found = differences(readings[other], readings[place])

@@ -28,7 +28,7 @@ from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Statu
 from pruner.tokens import TokenCounter
 from pruner.tracing import TraceMaker
 
-__all__ = ["Pruner", "check_texts", "prune", "prune_sync"]
+__all__ = ["Pruner", "check_request", "prune", "prune_sync"]
 
 _log = logging.getLogger("pruner")
 # Of a context window, left for the answer.
@@ -100,7 +100,7 @@ class Pruner:
         """
         asked = _asked(query, history, principals, required_query_ids)
         prepared = prepare(_candidates(chunks), self.config, asked)
-        grading = await self._grade(prepared, asked, history)
+        grading = await self._grade(prepared, self.config, asked, history)
         selected = select(prepared, grading, self.config, asked)
         parents = await self._fetch(selected, fetch_parent)
         return self._packed(chunks, prepared, grading, selected, self.config, asked, parents)
@@ -110,17 +110,36 @@ class Pruner:
         return _run_sync(lambda: self.prune(query, chunks, **options))
 
     async def grade(
-        self, query: str, chunks: Sequence[T], *, history: Sequence[str] = (), principals: Collection[str] = ()
+        self,
+        query: str,
+        chunks: Sequence[T],
+        *,
+        history: Sequence[str] = (),
+        principals: Collection[str] = (),
+        **dials: Any,
     ) -> Grading:
-        """Ask for the grades: the half that costs money. Its result can be stored and assembled any number of times."""
-        asked = _asked(query, history, principals, ())
-        return await self._grade(prepare(_candidates(chunks), self.config, asked), asked, history)
+        """Ask for the grades: the half that costs money. Its result can be stored and assembled any number of times.
 
-    async def _grade(self, prepared: Prepared, asked: Asked, history: Sequence[str]) -> Grading:
+        Args:
+            query: the question.
+            chunks: as for `prune`.
+            history: as for `prune`.
+            principals: as for `prune`.
+            dials: other selection dials for this once: they say which chunks need no grade, such as copies.
+
+        Raises:
+            RequestError: the arguments are unusable.
+            ConfigError: a dial is wrong, or no selection dial.
+        """
+        asked = _asked(query, history, principals, ())
+        config = self.config.with_dials(**dials)
+        return await self._grade(prepare(_candidates(chunks), config, asked), config, asked, history)
+
+    async def _grade(self, prepared: Prepared, config: PrunerConfig, asked: Asked, history: Sequence[str]) -> Grading:
         loop = asyncio.get_running_loop()
         started = loop.time()
         query, candidates, n = asked.query, prepared.left, len(prepared.given)
-        if reason := self._not_asked(query, candidates):
+        if reason := self._not_asked(query, candidates, config.keep_top_k):
             return self._grading(n, Status.SKIPPED, reason)
         readable = [c for c in candidates if c.text.strip()]
         fitted = fit(readable, self._budget, [self._system, query, query, *history], self._counter)
@@ -238,9 +257,9 @@ class Pruner:
             raise TypeError("a Pruner with a backend of its own cannot be pickled; make it anew where it is needed")
         return _remade, (self.config.model_dump(exclude={"api_key"}), self._counter)
 
-    def _not_asked(self, query: str, candidates: Sequence[Candidate]) -> Reason | None:
+    def _not_asked(self, query: str, candidates: Sequence[Candidate], keep_top_k: int) -> Reason | None:
         """Say why a call cannot matter, or is not worth its price."""
-        if len(candidates) <= self.config.keep_top_k:
+        if len(candidates) <= keep_top_k:
             return Reason.TOO_FEW_CHUNKS
         nothing_to_read = not query.strip() or not any(c.text.strip() for c in candidates)
         if nothing_to_read or len(candidates) < self.config.min_chunks:
@@ -360,23 +379,23 @@ def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:
     return window and max(window - _ROOM_FOR_REPLY, window // 2)
 
 
-def check_texts(query: object, history: object) -> None:
-    """Refuse a query or a history that is no text.
+def check_request(query: str, history: object, principals: object, required_query_ids: object, parents: object) -> None:
+    """Refuse what `Pruner.prune` and `Pruner.assemble` would, before anything is paid for.
 
     Raises:
-        RequestError: one is not.
+        RequestError: an argument is unusable.
     """
+    _asked(query, history, principals, required_query_ids)
+    _parents(parents)
+
+
+def _asked(query: str, history: object, principals: object, required: object) -> Asked:
     if not isinstance(query, str):
         raise RequestError(f"query must be a str, not {type(query).__name__}")
     if not isinstance(history, Sequence):
         raise RequestError("history must be a list of str")
     _names("history", history)
-
-
-def _asked(query: str, history: object, principals: object, required: object) -> Asked:
-    check_texts(query, history)
-    names = frozenset(_names("principals", principals))
-    return Asked(query, names, _names("required_query_ids", required))
+    return Asked(query, frozenset(_names("principals", principals)), _names("required_query_ids", required))
 
 
 def _names(what: str, given: object) -> tuple[str, ...]:

@@ -2,14 +2,15 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from pruner.decision_log import DecisionLog
 from pruner.errors import ConfigError, Reason
-from pruner.pipeline import Pruner, check_texts
+from pruner.pipeline import Pruner, check_request
 from pruner.preparation import to_chunks
 from pruner.schema import Decision, Grading, PruneResult, Status
 
@@ -71,6 +72,9 @@ class Rollout:
         chunks: Sequence[T],
         *,
         history: Sequence[str] = (),
+        principals: Collection[str] = (),
+        required_query_ids: Sequence[str] = (),
+        parents: Mapping[str | int, object] | None = None,
         key: str | None = None,
         dials: Mapping[str, Any] = {},
         request_id: str | None = None,
@@ -81,6 +85,9 @@ class Rollout:
             query: the question.
             chunks: in reranker order, best first.
             history: earlier turns of the conversation, oldest first.
+            principals: as for `Pruner.prune`.
+            required_query_ids: as for `Pruner.prune`.
+            parents: as for `Pruner.assemble`.
             key: of a user or a conversation: the same key is always in the same arm. Without one the query decides.
             dials: selection dials for this once.
             request_id: for the log.
@@ -89,9 +96,10 @@ class Rollout:
             RequestError: the arguments are unusable.
             ConfigError: a dial is wrong.
         """
-        check_texts(query, history)
+        asked = {"principals": principals, "required_query_ids": required_query_ids, "parents": parents or {}}
+        check_request(query, history, **asked)
         about = {"request_id": request_id, "key_hash": key and _hash(self._salt, key)[:16]}
-        call = _Call(query, chunks, history, dials, about)
+        call = _Call(query, chunks, history, asked, dials, about)
         if self._mode == "on" and self._log is None:
             # Nobody sees the baseline; a wrong dial is still refused before anything is paid for.
             self._pruner.config.with_dials(**dials)
@@ -115,20 +123,25 @@ class Rollout:
         return PRUNER if self._mode == "on" else BASELINE
 
     async def _graded(self, call: "_Call[T]") -> PruneResult[T]:
-        grading = await self._pruner.grade(call.query, call.chunks, history=call.history)
-        return replace(self._pruner.assemble(call.query, call.chunks, grading, **call.dials), arm=PRUNER)
+        whom = {"history": call.history, "principals": call.asked["principals"]}
+        grading = await self._pruner.grade(call.query, call.chunks, **whom, **call.dials)
+        return self._assembled(call, grading, PRUNER)
 
     def _baseline(self, call: "_Call[T]") -> PruneResult[T]:
         nothing = (None,) * len(to_chunks(call.chunks))
         grading = Grading(nothing, nothing, Status.SKIPPED, Reason.BASELINE, model=self._pruner.config.model)
-        return replace(self._pruner.assemble(call.query, call.chunks, grading, **call.dials), arm=BASELINE)
+        return self._assembled(call, grading, BASELINE)
+
+    def _assembled(self, call: "_Call[T]", grading: Grading, arm: str) -> PruneResult[T]:
+        return replace(self._pruner.assemble(call.query, call.chunks, grading, **call.asked, **call.dials), arm=arm)
 
     def _watch(self, call: "_Call[T]", baseline: PruneResult[T]) -> None:
         if len(self._watched) >= self._max_shadows:
             self.unwatched += 1
             return
         # The caller may go on to change his lists.
-        call = replace(call, chunks=list(call.chunks), history=list(call.history))
+        asked = {name: copy(given) for name, given in call.asked.items()}
+        call = replace(call, chunks=list(call.chunks), history=list(call.history), asked=asked)
 
         async def grade() -> None:
             self._note(call, await self._graded(call), baseline)
@@ -153,6 +166,7 @@ class _Call(Generic[T]):
     query: str
     chunks: Sequence[T]
     history: Sequence[str]
+    asked: Mapping[str, Any]
     dials: Mapping[str, Any]
     about: Mapping[str, Any]
 

@@ -168,6 +168,12 @@ def test_texts_that_all_contradict_each_other_are_compared_with_no_more_than_fif
     assert max(sum(c.index in conflict.indices[1:] for conflict in c.conflicts) for c in result.kept) == 50
 
 
+def test_texts_full_of_numbers_are_compared_with_fewer_of_those_they_contradict() -> None:
+    result = near(*({"text": " ".join(str(i * 1000 + n) for n in range(300))} for i in range(100)))
+    assert len(result.kept) == 100
+    assert max(sum(c.index in conflict.indices[1:] for conflict in c.conflicts) for c in result.kept) == 7
+
+
 def test_an_equal_text_is_found_among_more_than_fifty_that_contradict() -> None:
     words = "backups of the basic plan are kept for a while and then deleted"
     result = near(*({"text": f"{words} after {i % 100} days"} for i in range(200)))

@@ -621,7 +621,9 @@ entries = st.fixed_dictionaries(
 def test_any_object_as_chunk_is_taken_or_named_as_the_callers_mistake(puppet: Puppet, entry: Any) -> None:
     chunks = ["a", entry, "b"]
     try:
-        faults = broken(puppet.prune('{"grades":[[1,5],[2,1],[3,1]]}', chunks), chunks, KEEP)
+        result = puppet.prune('{"grades":[[1,5],[2,1],[3,1]]}', chunks)
+        hidden = result.decisions[1].by == "access"  # Whom it names as its readers comes before all else.
+        faults = [] if hidden else broken(result, chunks, KEEP)
     except RequestError as error:
         faults = [] if str(error).startswith("chunk 1") else [str(error)]
     assert faults == []

@@ -98,10 +98,20 @@ async def test_the_tool_says_what_it_takes_and_answers() -> None:
         [tool] = (await client.list_tools()).tools
     assert tool.name == TOOL
     assert tool.input_schema["required"] == ["query"]
-    assert {"query", "chunks", "results", "documents", "history", "dials"} <= tool.input_schema["properties"].keys()
+    assert {"query", "chunks", "results", "principals", "parents", "evidence", "dials"} <= tool.input_schema[
+        "properties"
+    ].keys()
     assert tool.input_schema["additionalProperties"] is False
     assert tool.output_schema is not None
-    assert {"kept", "texts", "decisions", "status", "reason"} <= tool.output_schema["properties"].keys()
+    assert {
+        "kept",
+        "texts",
+        "decisions",
+        "status",
+        "conflicts",
+        "uncovered_query_ids",
+        "evidence",
+    } <= tool.output_schema["properties"].keys()
 
 
 async def test_the_kept_texts_are_answered_with_the_decisions() -> None:
@@ -125,6 +135,13 @@ async def test_the_text_of_the_answer_is_its_structure_as_json() -> None:
         {"chunks": None, "documents": ["a", "b"], "results": [{"index": 1, "relevance_score": 0.5}]},
         {"chunks": []},
         {"history": ["before"], "key": "someone"},
+        {"chunks": [{"text": "a", "acl": ["staff"]}, "b", {"text": "c", "query_ids": ["x"]}], "principals": ["guest"]},
+        {"required_query_ids": ["x", "y"], "evidence": True},
+        {
+            "chunks": [{"text": "a", "parent_id": 1}, "b"],
+            "parents": {"1": "a and more"},
+            "dials": {"expand": "section"},
+        },
     ],
 )
 async def test_the_answer_is_that_of_the_service(changes: dict[str, Any]) -> None:

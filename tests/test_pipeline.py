@@ -183,6 +183,16 @@ async def test_a_grading_is_assembled_again_with_other_dials_and_no_call() -> No
     assert one.assemble("q", FIVE, grading, threshold=5, keep_top_k=0).chunks == ["epsilon"]
 
 
+async def test_dials_of_one_grading_say_what_needs_no_grade() -> None:
+    chunks = [*FIVE, {"text": "old", "status": "superseded"}]
+    one = pruner(pairs(1, 2, 4, 3, 5))
+    grading = await one.grade("q", chunks, revision_policy="active")
+    assert grading.grades == (1, 2, 4, 3, 5, None)
+    assert (await one.grade("q", FIVE, keep_top_k=5)).reason == "too_few_chunks"
+    with pytest.raises(ConfigError, match="not a selection dial"):
+        await one.grade("q", FIVE, model="openai:other")
+
+
 async def test_without_a_grading_the_order_of_the_reranker_decides() -> None:
     one = pruner(BackendError(Reason.TIMEOUT), fallback_top_n=3)
     failed = await one.prune("q", FIVE)

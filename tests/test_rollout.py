@@ -198,3 +198,55 @@ async def test_a_wrong_dial_is_refused_before_anything_is_paid_for() -> None:
     with pytest.raises(ConfigError):
         await Rollout(Pruner(backend=backend), "on").prune("q", FIVE, dials={"threshold": 9})
     assert backend.requests == []
+
+
+HIDDEN = [{"text": "alpha", "acl": ["staff"]}, "beta", {"text": "gamma", "acl": ["staff"]}, "delta", "epsilon"]
+
+
+@pytest.mark.parametrize("mode", ["on", "ab", "shadow"])
+async def test_what_the_principals_may_not_see_is_in_no_prompt_no_answer_and_no_log(mode: Mode, tmp_path: Path) -> None:
+    setting = Setting(tmp_path, mode, ab_share=1, log_content=True)
+    result = await setting.rollout.prune("q", HIDDEN, principals=["guest"])
+    assert HIDDEN[0] not in result.chunks
+    [line] = await setting.lines()
+    assert line["by"][0] == "access"
+    assert "alpha" not in json.dumps(line) + setting.backend.requests[0].user
+
+
+async def test_the_principals_may_see_what_is_theirs(tmp_path: Path) -> None:
+    result = await Setting(tmp_path, "on").rollout.prune("q", HIDDEN, principals=["staff"])
+    assert result.chunks == HIDDEN[:3]
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+async def test_required_sub_queries_are_covered_in_every_arm(mode: Mode, tmp_path: Path) -> None:
+    chunks = [*FIVE[:4], {"text": "epsilon", "query_ids": ["a"]}]
+    result = await Setting(tmp_path, mode).rollout.prune("q", chunks, required_query_ids=["a", "b"])
+    assert chunks[4] in result.chunks
+    assert result.uncovered_query_ids == ("b",)
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+async def test_parents_are_shown_in_every_arm(mode: Mode, tmp_path: Path) -> None:
+    chunks = [{"text": "alpha", "parent_id": 7}, *FIVE[1:]]
+    dials = {"expand": "section"}
+    result = await Setting(tmp_path, mode).rollout.prune("q", chunks, parents={7: "alpha and more"}, dials=dials)
+    assert result.texts[0] == "alpha and more"
+
+
+async def test_a_chunk_that_a_dial_of_the_call_drops_is_not_graded(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, "on")
+    chunks = [*FIVE, {"text": "old", "status": "superseded"}]
+    await setting.rollout.prune("q", chunks, dials={"revision_policy": "active"})
+    assert "old" not in setting.backend.requests[0].user
+
+
+@pytest.mark.parametrize(
+    "asked", [{"principals": "me"}, {"required_query_ids": [1]}, {"parents": ["text"]}, {"parents": {1: 2}}]
+)
+async def test_an_argument_that_cannot_be_used_is_refused_before_anything_is_paid_for(
+    asked: dict[str, Any], tmp_path: Path
+) -> None:
+    rollout = Rollout(Pruner(PrunerConfig(), backend=Mock(spec_set=["grade"])), "on")
+    with pytest.raises(RequestError):
+        await rollout.prune("q", FIVE, **asked)

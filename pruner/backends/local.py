@@ -161,8 +161,11 @@ def start_server(model: Path, port: int = 0) -> Any:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         import xllamacpp
-    except ImportError:
+    except ModuleNotFoundError:
         raise ConfigError('local: models need another package: pip install "listwise-pruner[local]"') from None
+    except ImportError as error:  # It is there, and a library of the system is not.
+        hint = "; on Debian: apt install libgomp1" if "libgomp" in str(error) else ""
+        raise ConfigError(f"local: models cannot be run here: {error}{hint}") from None
     params = xllamacpp.CommonParams()
     params.model.path = str(model)
     params.n_ctx, params.n_parallel, params.n_batch = _CONTEXT, 1, 512

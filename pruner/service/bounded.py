@@ -28,12 +28,18 @@ class BoundedPruner(Pruner):
         self._admission, self._metrics, self._health = admission, metrics, health
 
     async def grade(
-        self, query: str, chunks: Sequence[Any], *, history: Sequence[str] = (), principals: Collection[str] = ()
+        self,
+        query: str,
+        chunks: Sequence[Any],
+        *,
+        history: Sequence[str] = (),
+        principals: Collection[str] = (),
+        **dials: Any,
     ) -> Grading:
         """Ask for the grades, or say `overloaded`."""
         with self._admission.grading() as room:
             if room:
-                grading = await super().grade(query, chunks, history=history, principals=principals)
+                grading = await super().grade(query, chunks, history=history, principals=principals, **dials)
             else:
                 grading = self._grading(len(chunks), Status.FALLBACK, Reason.OVERLOADED)
         self._metrics.grading(grading)

@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pruner.errors import ConfigError, Reason, RequestError
+from pruner.passages import load_splitter
 from pruner.pipeline import Pruner
 from pruner.rollout import Rollout
 from pruner.schema import Grade, Grading, PruneResult, Status
 from pruner.service.errors import Code, Refusal
 from pruner.service.logs import request_id
 from pruner.service.metrics import Metrics
-from pruner.service.models import Dials, RecordedGrading
+from pruner.service.models import RecordedGrading
 
-__all__ = ["Gateway", "open_dials"]
+__all__ = ["Gateway"]
 
 T = TypeVar("T")
 
@@ -37,8 +38,9 @@ class Gateway:
         history: Sequence[str] = (),
         key: str | None = None,
         dials: Mapping[str, Any] = {},
+        **asked: Any,
     ) -> PruneResult[T]:
-        """Prune one list, or do not; `key` says whose it is.
+        """Prune one list, or do not; `key` says whose it is, `asked` is of `Rollout.prune`.
 
         Raises:
             Refusal: the dials do not agree, or the list cannot be used.
@@ -46,7 +48,7 @@ class Gateway:
         self._check(dials)
         about: dict[str, Any] = {"history": history, "key": key, "dials": dials, "request_id": request_id.get()}
         try:
-            result = await self._rollout.prune(query, chunks, **about)
+            result = await self._rollout.prune(query, chunks, **about, **asked)
         except RequestError as error:
             raise Refusal(Code.INVALID_REQUEST, str(error)) from None
         self._metrics.result(result)
@@ -54,42 +56,24 @@ class Gateway:
         return result
 
     def assemble(
-        self, query: str, chunks: Sequence[T], recorded: RecordedGrading, dials: Mapping[str, Any]
+        self, query: str, chunks: Sequence[T], recorded: RecordedGrading, dials: Mapping[str, Any], **asked: Any
     ) -> PruneResult[T]:
-        """Select by recorded grades.
+        """Select by recorded grades; `asked` is of `Pruner.assemble`.
 
         Raises:
             Refusal: the dials do not agree, or the grades are of another list.
         """
         self._check(dials)
-        return self._pruner.assemble(query, chunks, _grading(recorded, len(chunks)), **dials)
+        return self._pruner.assemble(query, chunks, _grading(recorded, len(chunks)), **asked, **dials)
 
     def _check(self, dials: Mapping[str, Any]) -> None:
         """Refuse dials before anything is paid for."""
         try:
-            self._pruner.config.with_dials(**dials)
+            config = self._pruner.config.with_dials(**dials)
+            if config.extract or config.expand == "sentences":
+                load_splitter()
         except ConfigError as error:
             raise Refusal(Code.INVALID_REQUEST, str(error), "dials") from None
-
-
-def open_dials(dials: Dials, limits: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """Return the dials a request sets.
-
-    Raises:
-        Refusal: one is not open to requests, or is beyond the operator's limits.
-    """
-    given = dials.given()
-    for name, value in given.items():
-        field = f"dials.{name}"
-        if name not in limits:
-            raise Refusal(Code.DIAL_NOT_OPEN, "the operator has not opened this dial to requests", field)
-        if isinstance(value, str):
-            if value not in limits[name]:
-                raise Refusal(Code.INVALID_REQUEST, f"must be one of {', '.join(map(str, limits[name]))}", field)
-        elif not limits[name][0] <= value <= limits[name][1]:
-            least, most = limits[name]
-            raise Refusal(Code.INVALID_REQUEST, f"must be from {least:g} to {most:g}", field)
-    return given
 
 
 def _grading(recorded: RecordedGrading, n: int) -> Grading:

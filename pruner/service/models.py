@@ -1,103 +1,17 @@
 """What `/v1/prune` and `/v1/assemble` take and answer; the OpenAPI document is made of these."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import BaseModel, ConfigDict, Field
 
+from pruner.candidates import Conflict
 from pruner.errors import Reason
-from pruner.schema import Chunk, Decision, Grade, Status, Trace, Usage
-from pruner.service.errors import Code, Refusal
+from pruner.schema import Chunk, Decision, Status, Trace, Usage
+from pruner.service.chunks import GivenChunk, Ranked, RankedDocument, check_differ, invalid_list, ranked_chunks
+from pruner.service.dials import Dials
+from pruner.service.strict import Strict
 
-__all__ = ["AssembleRequest", "Dials", "PruneRequest", "PruneResponse", "RecordedGrading", "Strict", "TextOr"]
-
-
-class Strict(BaseModel):
-    """A body without unknown fields, NaN, or numbers written as text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class TextOr(BaseModel):
-    """An object with a `text`, for which a string may stand."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, given: Any) -> Any:
-        return {"text": given} if isinstance(given, str) else given
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Say that a string will do."""
-        return {"anyOf": [{"type": "string"}, handler(schema)]}
-
-
-class GivenChunk(TextOr, Chunk):
-    """A chunk: a string, or an object with a `text`. Ids are answered; the model never sees them."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=False, strict=True, allow_inf_nan=False)
-
-    id: str | int | None = None
-    heading_path: Annotated[tuple[str, ...], Field(strict=False)] = ()
-
-
-class RankedDocument(TextOr, Strict):
-    """A document of a reranker's answer; what else it holds is ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    text: str
-
-
-class Ranked(Strict):
-    """One result of a reranker's answer."""
-
-    index: int = Field(ge=0, description="place in `documents`")
-    relevance_score: float
-    document: RankedDocument | None = Field(default=None, description="stands in for `documents`")
-
-
-def _level(given: Any) -> Any:
-    return float(Grade[given]) if isinstance(given, str) and given in Grade.__members__ else given
-
-
-_Level = Annotated[
-    float,
-    BeforeValidator(_level),
-    Field(ge=1, le=5),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 1, "maximum": 5}, {"enum": [*Grade.__members__]}]}),
-]
-_Cap = Annotated[int, Field(ge=1)]
-
-
-class Dials(Strict):
-    """Selection dials for this one request, within the operator's limits; what is not given is the operator's."""
-
-    threshold: _Level | None = Field(default=None, description="lowest level kept, 1..5 or its name")
-    keep_top_k: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="the reranker's best few stay whatever their grade"
-    )
-    min_score: float | None = Field(default=None, description="drop chunks the reranker scored lower")
-    max_chunks: _Cap | None = Field(default=None, description="keep at most this many")
-    token_cap: _Cap | None = Field(default=None, description="keep at most this many tokens of text")
-    fallback_top_n: _Cap | None = Field(default=None, description="on fallback keep this many")
-    scoring: Annotated[str, Field(pattern="^(grade|expected)$")] | None = Field(
-        default=None, description="judge by the written grade, or by the expected one"
-    )
-
-    def given(self) -> dict[str, Any]:
-        """Return those that were set."""
-        return self.model_dump(exclude_none=True)
+__all__ = ["AssembleRequest", "Evidence", "PruneRequest", "PruneResponse", "RecordedGrading", "Timings", "Tokens"]
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -118,6 +32,19 @@ _RANKED_EXAMPLE: dict[str, Any] = {
     ],
     "dials": {"keep_top_k": 1, "threshold": "SUPPORTING"},
 }
+_EVIDENCE_EXAMPLE: dict[str, Any] = {
+    "query": "How long do Basic and Pro keep backups?",
+    "chunks": [
+        {"text": "Basic keeps them for 14 days.", "query_ids": ["basic"], "parent_id": "terms", "source_id": "terms"},
+        {"text": "Pro keeps them for 90 days.", "query_ids": ["pro"], "acl": ["staff"], "source_id": "prices"},
+        "The choir meets on Tuesday.",
+    ],
+    "principals": ["staff"],
+    "required_query_ids": ["basic", "pro"],
+    "parents": {"terms": "Backups run every night.\n\nBasic keeps them for 14 days. Restoring is free."},
+    "dials": {"expand": "paragraph", "dedup": "texts", "token_budget": 2000},
+    "evidence": True,
+}
 
 
 class _List(Strict):
@@ -126,8 +53,18 @@ class _List(Strict):
     chunks: list[GivenChunk] | None = Field(default=None, description="in reranker order, best first")
     documents: list[RankedDocument] | None = Field(default=None, description="as they were given to a reranker")
     results: list[Ranked] | None = Field(default=None, description="the reranker's answer about `documents`")
+    principals: list[str] = Field(
+        default=[], max_length=1000, description="users, groups and roles to prune for, where chunks have an `acl`"
+    )
+    required_query_ids: list[str] = Field(
+        default=[], max_length=100, description="sub-queries that each get their best chunk before anything else"
+    )
+    parents: dict[str, GivenChunk] = Field(
+        default={}, description="`parent_id` → the parent, of which the dial `expand` shows more"
+    )
     dials: Dials = Dials()
     texts: bool = Field(default=False, description="answer the kept texts too")
+    evidence: bool = Field(default=False, description="answer the kept texts as blocks for a prompt too")
     tokens: bool = Field(default=False, description="answer the tokens of each chunk too")
     trace: bool = Field(default=False, description="answer what each stage did too")
 
@@ -138,41 +75,22 @@ class _List(Strict):
             Refusal: there is no list or there are two, an id is there twice, or the results do not fit the documents.
         """
         if (self.chunks is None) == (self.results is None) or (self.chunks is not None and self.documents is not None):
-            raise _invalid("give `chunks`, or `results` with `documents`", None)
+            raise invalid_list("give `chunks`, or `results` with `documents`", None)
         if self.chunks is not None:
-            _check_differ([c.id for c in self.chunks], "chunks[{}].id")
+            check_differ([c.id for c in self.chunks], "chunks[{}].id")
             return list(self.chunks), list(range(len(self.chunks)))
         results = self.results or []
-        _check_differ([r.index for r in results], "results[{}].index")
-        texts = [self._text(place, r) for place, r in enumerate(results)]
-        chunks = [Chunk(text=text, score=r.relevance_score) for text, r in zip(texts, results, strict=True)]
-        return chunks, [r.index for r in results]
+        return ranked_chunks(results, self.documents), [r.index for r in results]
 
-    def _text(self, place: int, result: Ranked) -> str:
-        if self.documents is not None:
-            if result.index < len(self.documents):
-                return self.documents[result.index].text
-            raise _invalid(f"there are {len(self.documents)} documents", f"results[{place}].index")
-        if result.document is None:
-            raise _invalid("give `documents`, or the document of every result", f"results[{place}].document")
-        return result.document.text
-
-
-def _check_differ(names: Sequence[str | int | None], field: str) -> None:
-    seen: dict[str | int, int] = {}
-    for place, name in enumerate(names):
-        if name is not None and seen.setdefault(name, place) != place:
-            raise _invalid(f"the same as {field.format(seen[name])}; each needs its own", field.format(place))
-
-
-def _invalid(message: str, field: str | None) -> Refusal:
-    return Refusal(Code.INVALID_REQUEST, message, field)
+    def parent_of(self, chunk: Chunk) -> Chunk | None:
+        """Return the parent of a chunk, if it was given; names of an object are text, and ids may be numbers."""
+        return None if chunk.parent_id is None else self.parents.get(str(chunk.parent_id))
 
 
 class PruneRequest(_List):
     """A query, and a list in reranker order: `chunks`, or a reranker's own `results` with the `documents`."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE, _RANKED_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE, _RANKED_EXAMPLE, _EVIDENCE_EXAMPLE]})
 
     query: str
     history: list[str] = Field(default=[], description="earlier turns of the conversation, oldest first")
@@ -207,6 +125,7 @@ class AssembleRequest(_List):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_ASSEMBLE_EXAMPLE]})
 
+    query: str = Field(default="", description="the same query; only the dial `extract` reads it")
     grading: RecordedGrading
 
 
@@ -216,6 +135,13 @@ class Tokens(BaseModel):
     before: int
     after: int
     chunks: list[int] = Field(description="of each chunk, in the order of `decisions`")
+
+
+class Evidence(BaseModel):
+    """The kept texts as a generator reads them."""
+
+    blocks: str = Field(description='for the user turn: `<evidence id="E1" …>` for each of `kept`, in its order')
+    rules: str = Field(description="for the system turn: how to cite blocks, and which contradict each other")
 
 
 class Timings(BaseModel):
@@ -237,6 +163,13 @@ class PruneResponse(BaseModel):
     usage: Usage = Field(description="tokens as the provider counted them; cost in US dollars, null where unpriced")
     timings: Timings
     arm: str | None = Field(description="whose list this is, `pruner` or `baseline`; null from `/v1/assemble`")
-    texts: list[str] | None = Field(default=None, description="of the kept chunks, on request")
+    conflicts: list[Conflict] = Field(
+        description="near-equal chunks that differ in a number, date, unit or negation; with the dial `dedup` only"
+    )
+    uncovered_query_ids: list[str] = Field(description="required sub-queries that no kept chunk serves")
+    texts: list[str] | None = Field(
+        default=None, description="what is to be shown of the kept chunks, on request; `expand` and `extract` change it"
+    )
+    evidence: Evidence | None = Field(default=None, description="on request")
     tokens: Tokens | None = Field(default=None, description="on request")
     trace: Trace | None = Field(default=None, description="on request; its indices are places in reranker order")

@@ -3,20 +3,25 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from pruner.candidates import Conflict
+from pruner.evidence import evidence_rules, render_evidence
 from pruner.schema import Chunk, PruneResult
+from pruner.service.dials import open_dials
 from pruner.service.errors import RESPONSES, Code, Refusal
 from pruner.service.front import NOTE, Note
-from pruner.service.gateway import open_dials
 from pruner.service.limits import StrictRoute, while_connected
 from pruner.service.logs import request_id
-from pruner.service.models import AssembleRequest, PruneRequest, PruneResponse, Timings, Tokens
+from pruner.service.models import AssembleRequest, Evidence, PruneRequest, PruneResponse, Timings, Tokens
 from pruner.service.parts import Parts, parts_of
 
 __all__ = ["check_length", "prune_list", "router", "write_note"]
+
+# How many times `max_body` the parents of all chunks may come to.
+_PARENTS = 5
 
 router = APIRouter(route_class=StrictRoute, responses=RESPONSES)
 
@@ -31,8 +36,8 @@ async def _assemble(body: AssembleRequest, request: Request, parts: Annotated[Pa
     started = time.perf_counter()
     chunks, places = _listed(body, parts)
     dials = open_dials(body.dials, parts.settings.dials)
-    result = parts.gateway.assemble("", chunks, body.grading, dials)
-    write_note(request.scope[NOTE], parts, "", chunks, result)
+    result = parts.gateway.assemble(body.query, chunks, body.grading, dials, **_asked(body, chunks, parts))
+    write_note(request.scope[NOTE], parts, body.query, result)
     return _json(_answer(body, chunks, places, result, started))
 
 
@@ -50,8 +55,9 @@ async def prune_list(body: PruneRequest, parts: Parts, note: Note) -> PruneRespo
     started = time.perf_counter()
     chunks, places = _listed(body, parts)
     dials = open_dials(body.dials, parts.settings.dials)
-    result = await parts.gateway.prune(body.query, chunks, history=body.history, key=body.key, dials=dials)
-    write_note(note, parts, body.query, chunks, result)
+    about = {"history": body.history, "key": body.key, **_asked(body, chunks, parts)}
+    result = await parts.gateway.prune(body.query, chunks, dials=dials, **about)
+    write_note(note, parts, body.query, result)
     return _answer(body, chunks, places, result, started)
 
 
@@ -61,20 +67,37 @@ def _listed(body: PruneRequest | AssembleRequest, parts: Parts) -> tuple[list[Ch
     return chunks, places
 
 
+def _asked(body: PruneRequest | AssembleRequest, chunks: Sequence[Chunk], parts: Parts) -> dict[str, Any]:
+    """Return whom and what a list is for.
+
+    Raises:
+        Refusal: the parents are more than the operator allows.
+    """
+    check_length(len(body.parents), parts, "parents")
+    of = {chunk.parent_id: parent for chunk in chunks if (parent := body.parent_of(chunk))}
+    # Each child is shown in a copy of its parent's text, before those of one parent merge.
+    shown = sum(len(of[chunk.parent_id].text) for chunk in chunks if chunk.parent_id in of)
+    most = _PARENTS * parts.settings.max_body
+    if shown > most:
+        message = f"come to {shown} characters, counted for each of their chunks, and at most {most} are taken"
+        raise Refusal(Code.INVALID_REQUEST, message, "parents")
+    return {"principals": body.principals, "required_query_ids": body.required_query_ids, "parents": of}
+
+
 def check_length(n: int, parts: Parts, field: str) -> None:
     """Refuse a list that is longer than the operator allows."""
     if n > parts.settings.chunk_limit:
         raise Refusal(Code.INVALID_REQUEST, f"holds {n}, and at most {parts.settings.chunk_limit} are taken", field)
 
 
-def write_note(note: Note, parts: Parts, query: str, chunks: Sequence[Chunk], result: PruneResult[Chunk]) -> None:
+def write_note(note: Note, parts: Parts, query: str, result: PruneResult[Chunk]) -> None:
     """Say what came of a request in its log line and span."""
     note.update(status=result.status, reason=result.reason, arm=result.arm)
-    note.update(chunks=len(chunks), kept=len(result.chunks))
+    note.update(chunks=len(result.decisions), kept=len(result.chunks))
     usage, seconds = result.usage, round(result.latency, 4)
     note.update(calls=usage.calls, cost=usage.cost, grading_seconds=seconds)
     if parts.settings.log_content:
-        note.update(query=query, texts=[chunk.text for chunk in chunks])
+        note.update(query=query, texts=result.given_texts)
 
 
 def _answer(
@@ -94,12 +117,24 @@ def _answer(
         status=result.status,
         reason=result.reason,
         usage=result.usage,
-        timings=Timings(grading=result.latency, total=time.perf_counter() - started),
+        timings=Timings(grading=round(result.latency, 4), total=round(time.perf_counter() - started, 4)),
         arm=result.arm,
+        conflicts=[_renamed(conflict, places) for conflict in result.conflicts],
+        uncovered_query_ids=list(result.uncovered_query_ids),
+        evidence=_evidence(result) if body.evidence else None,
         texts=result.texts if body.texts else None,
         tokens=_tokens(result) if body.tokens else None,
         trace=result.trace if body.trace else None,
     )
+
+
+def _renamed(conflict: Conflict, places: Sequence[int]) -> Conflict:
+    first, second = conflict.indices
+    return replace(conflict, indices=(places[first], places[second]))
+
+
+def _evidence(result: PruneResult[Chunk]) -> Evidence:
+    return Evidence(blocks=render_evidence(result), rules=evidence_rules(result))
 
 
 def _json(answer: PruneResponse) -> Response:

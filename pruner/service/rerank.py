@@ -12,9 +12,9 @@ from pruner.service.errors import RESPONSES, Problem
 from pruner.service.front import NOTE
 from pruner.service.limits import StrictRoute, while_connected
 from pruner.service.logs import request_id
-from pruner.service.models import Strict, TextOr
 from pruner.service.parts import Parts, parts_of
 from pruner.service.prune import check_length, write_note
+from pruner.service.strict import Strict, TextOr
 
 __all__ = ["router"]
 
@@ -126,7 +126,7 @@ async def _pruned(body: RerankRequest, request: Request, parts: Parts, key: str 
     chunks = [Chunk(text=body.documents[place].text, score=score) for place, score in ranking]
     dials = _at_most(body.top_n, parts)
     result = await parts.gateway.prune(body.query, chunks, key=key, dials=dials)
-    write_note(request.scope[NOTE], parts, body.query, chunks, result)
+    write_note(request.scope[NOTE], parts, body.query, result)
     return _answer(body, chunks, ranking, result)
 
 

@@ -1,6 +1,5 @@
 """Every setting of the service, validated, and where its value comes from."""
 
-import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -19,26 +18,16 @@ from pydantic import (
     model_validator,
 )
 
-from pruner.config import PrunerConfig, explain, find_table, http_url
+from pruner.config import check_variables, explain, find_table, http_url
 from pruner.errors import ConfigError
 from pruner.service.auth import is_hash, is_loopback
+from pruner.service.dials import WIDEST, Limits, check_limits
 
 __all__ = ["ServiceSettings", "variable_of"]
 
 _Count = Annotated[int, Field(ge=1)]
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Url = Annotated[str, AfterValidator(http_url)]
-
-# What a request may set a dial to: the lowest and highest value, or the values there are.
-_DIALS: Mapping[str, tuple[Any, ...]] = {
-    "threshold": (1, 5),
-    "keep_top_k": (0, 100),
-    "min_score": (-1e6, 1e6),
-    "max_chunks": (1, 1000),
-    "token_cap": (1, 1_000_000),
-    "fallback_top_n": (1, 1000),
-    "scoring": ("grade", "expected"),
-}
 
 
 class ServiceSettings(BaseModel):
@@ -74,8 +63,8 @@ class ServiceSettings(BaseModel):
     )
     max_in_flight: _Count = Field(default=400, description="requests at the same time; beyond it 503")
     max_per_key: _Count | None = Field(default=None, description="requests of one key at the same time; beyond it 429")
-    dials: Mapping[str, tuple[Any, ...]] = Field(
-        default=_DIALS, description="dials a request may set: lowest and highest value, or the values of `scoring`"
+    dials: Limits = Field(
+        default=WIDEST, description="dials a request may set: lowest and highest value, or the values there are"
     )
     upstream: _Url | None = Field(default=None, description="rerank URL that `/v1/rerank` asks first")
     upstream_key: SecretStr | None = Field(default=None, description="key of the upstream")
@@ -126,14 +115,8 @@ class ServiceSettings(BaseModel):
 
     @field_validator("dials")
     @classmethod
-    def _are_limits(cls, value: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        known = PrunerConfig().selection_dials()
-        for name, limits in value.items():
-            if name not in known:
-                raise ValueError(f"{name!r} is not a selection dial; use some of {', '.join(sorted(known))}")
-            numbers = all(isinstance(bound, int | float) for bound in limits)
-            if not limits or (numbers and (len(limits) != 2 or limits[0] > limits[1])):
-                raise ValueError(f"{name!r} needs its lowest and its highest value")
+    def _are_limits(cls, value: Limits) -> Limits:
+        check_limits(value)
         return value
 
     @model_validator(mode="after")
@@ -167,9 +150,7 @@ def variable_of(name: str) -> str:
 
 def _from_environment() -> dict[str, Any]:
     variables = {variable_of(name): name for name in ServiceSettings.model_fields}
-    if unknown := sorted(v for v in os.environ if v.startswith("PRUNER_SERVICE_") and v not in variables):
-        close = difflib.get_close_matches(unknown[0], variables, 1)
-        raise ConfigError(f"unknown variable {unknown[0]!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+    check_variables((v for v in os.environ if v.startswith("PRUNER_SERVICE_")), variables)
     found = {name: _value(v, os.environ[v]) for v, name in variables.items() if os.environ.get(v, "").strip()}
     if endpoint := os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip():
         found.setdefault("otlp_endpoint", endpoint)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pruner import Chunk, ConfigError, Pruner, PrunerConfig
-from pruner.backends.local import LocalBackend
+from pruner.backends.local import LocalBackend, start_server
 
 QUESTION = "How long does the Basic plan keep backups?"
 CHUNKS = [
@@ -31,6 +31,27 @@ def test_a_file_that_is_no_model_is_a_config_error(tmp_path: Path) -> None:
     fake.write_bytes(b"GGUF" + b"\0" * 100)
     with pytest.raises(ConfigError, match="cannot load the model"):
         Pruner(PrunerConfig(model=f"local:{fake}"))
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(ConfigError, match=r"pip install .*\[local\]"):
+        start_server(Path("any.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "hint"),
+    [("libgomp.so.1: cannot open shared object file", "apt install libgomp1"), ("bad ELF", "bad ELF")],
+)
+def test_an_extra_that_cannot_be_loaded_is_not_taken_for_one_that_is_missing(
+    fault: str, hint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "xllamacpp.py").write_text(f"raise ImportError({fault!r})")
+    monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=hint) as refused:
+        start_server(Path("any.gguf"))
+    assert "pip install" not in str(refused.value)
 
 
 def test_the_json_readout_is_refused() -> None:

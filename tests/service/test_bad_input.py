@@ -34,7 +34,7 @@ def fault(response: httpx2.Response) -> tuple[int, str, str | None]:
         ("/v1/prune", {**THREE, "chunks": ["a", {"text": "b", "scroe": 1}]}, "chunks[1].scroe"),
         ("/v1/prune", {**THREE, "dials": {"treshold": 1}}, "dials.treshold"),
         ("/v1/rerank", {**RERANK, "topn": 1}, "topn"),
-        ("/v1/assemble", {**ASSEMBLE, "query": "q"}, "query"),
+        ("/v1/assemble", {**ASSEMBLE, "history": []}, "history"),
         ("/v1/assemble", {**ASSEMBLE, "grading": {"grades": [1, 1], "reply": "x"}}, "grading.reply"),
     ],
 )

@@ -66,6 +66,19 @@ def test_litellms_client_reranks(url: str, model: str, suffix: str, monkeypatch:
     assert [result["index"] for result in answer.results] == [1, 3]
 
 
+# Of pydantic, as above.
+@pytest.mark.filterwarnings("ignore:Items 'input_tokens':UserWarning")
+@pytest.mark.anyio
+async def test_litellms_async_client_reranks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    answer = await litellm.arerank(
+        model="cohere/rerank-v3.5", query="which?", documents=DOCUMENTS, top_n=3, api_base=url, api_key=KEY
+    )
+    assert [result["index"] for result in answer.results] == [1, 3]
+
+
 def test_langchains_client_compresses_documents(url: str) -> None:
     from langchain_classic.retrievers.document_compressors import CohereRerank
     from langchain_core.documents import Document

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from pruner.config import PrunerConfig
+from pruner.schema import RawGrading
 from pruner.service.app import make_app
 from pruner.service.errors import STATUS, Code
+from pruner.service.models import PruneRequest
 from pruner.service.settings import ServiceSettings, variable_of
-from tests.service.served import app_of, post
+from tests.service.served import app_of, grades, post
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
@@ -52,9 +54,9 @@ def test_every_path_is_documented_and_every_documented_path_is_there() -> None:
     assert documented == here
 
 
-def example(title: str) -> dict[str, Any]:
-    """The JSON object under a heading."""
-    text: str = re.findall(r"```json\n(.*?)```", DOCS.split(f"\n## {title}\n")[1], re.DOTALL)[0]
+def example(title: str, place: int = 0) -> dict[str, Any]:
+    """The JSON object under a heading, the first or a later one."""
+    text: str = re.findall(r"```json\n(.*?)```", DOCS.split(f"\n## {title}\n")[1], re.DOTALL)[place]
     parsed: dict[str, Any] = json.loads(text)
     return parsed
 
@@ -79,3 +81,19 @@ async def test_the_answer_and_the_line_that_are_shown_are_what_the_service_write
             told.pop(name, None), here.pop(name, None)
     assert (shown, list(shown)) == (answer, list(answer))
     assert (shown_line, list(shown_line)) == (line, list(line))
+
+
+@pytest.mark.anyio
+async def test_the_evidence_that_is_shown_is_what_the_service_answers() -> None:
+    body, shown = (example("What a request may say", place) for place in (0, 1))
+    app = app_of(lambda request: RawGrading(text=grades(request.n, 1, 2, 3)))
+    answer = (await post(app, "/v1/prune", body)).json()
+    begin, end = shown["evidence"].pop("rules").split("…")
+    rules = answer["evidence"].pop("rules")
+    assert (rules.startswith(begin), rules.endswith(end)) == (True, True)
+    assert shown == {name: answer[name] for name in shown}
+
+
+def test_every_field_of_a_request_is_in_the_table_of_what_it_may_say() -> None:
+    documented = {name for first, _ in section("What a request may say") for name in re.findall(r"`(\w+)`", first)}
+    assert documented == PruneRequest.model_fields.keys() - {"query", "chunks", "documents", "results"}

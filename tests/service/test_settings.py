@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, RequestError
 from pruner.service.auth import Keys, hash_key, is_loopback, new_key
-from pruner.service.models import Dials
+from pruner.service.dials import Dials
 from pruner.service.settings import ServiceSettings, variable_of
 from tests.service.served import KEY, KEYS
 
