@@ -6,11 +6,11 @@ hold it, and only what one of them says and the other does not counts.
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,8 +146,10 @@ def read(texts: Sequence[str]) -> list[Reading]:
     spelled = list(map(_spelled, texts))
     words = list(map(_words_of, spelled))
     rows = np.repeat(np.arange(len(texts)), list(map(len, words)))
-    marks = _numbered(chain.from_iterable(words))
-    marked = np.fromiter(map(marks.__getitem__, chain.from_iterable(words)), np.int64, len(rows))
+    numbers: dict[str, int] = defaultdict(count(1).__next__)
+    marked = np.fromiter(map(numbers.__getitem__, chain.from_iterable(words)), np.int64, len(rows))
+    marks = _marks_of(numbers)
+    marked = np.fromiter(chain([_MASKED], marks.values()), np.int64, len(marks) + 1)[marked]
     rows, marked = rows[marked != _LEFT_OUT], marked[marked != _LEFT_OUT]
     again = (marked[1:] == _MASKED) & (marked[:-1] == _MASKED) & (rows[1:] == rows[:-1])
     first = np.concatenate([np.ones(min(len(marked), 1), np.bool_), ~again])
@@ -168,11 +170,10 @@ def _spelled(text: str) -> str:
     return _KEIN.sub(r"nicht \1", text) if "kein" in text else text
 
 
-def _numbered(words: Iterable[str]) -> dict[str, int]:
-    """Give each word a mark: 0 for a number or a unit, -1 for a negation, a number of its own for any other."""
-    marks = {word: number for number, word in enumerate(dict.fromkeys(words), 1)}
-    numbers = dict.fromkeys(_NUMBER.findall("\n".join(marks)), _MASKED)
-    return marks | numbers | {word: _KNOWN[word] for word in marks.keys() & _KNOWN.keys()}
+def _marks_of(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Return for each word 0 for a number or a unit, -1 for a negation, its number for any other; in the same order."""
+    masked = dict.fromkeys(_NUMBER.findall("\n".join(numbers)), _MASKED)
+    return {**numbers, **masked, **{word: _KNOWN[word] for word in numbers.keys() & _KNOWN.keys()}}
 
 
 def folded(text: str) -> str:

@@ -136,9 +136,10 @@ def sentences(text: str, split: Splitter) -> list[Span]:
     spans, start = [], 0
     for end in _ends(text, split):
         stripped = text[start:end].rstrip()
-        if not stripped or (end < len(text) and stripped[-2:-1].isdigit() and _ORDINAL.search(stripped[-5:])):
+        if not stripped or (stripped[-2:-1].isdigit() and end < len(text) and _ORDINAL.search(stripped[-5:])):
             continue
-        spans.append((start + len(stripped) - len(stripped.lstrip()), start + len(stripped)))
+        last = start + len(stripped)
+        spans.append((last - len(stripped.lstrip()), last))
         start = end
     return spans
 
