@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 from pruner import BackendError, Chunk, Pruner, PrunerConfig, Reason, RequestError, Trace, render_evidence
 from pruner.backends.scripted import Answer, ScriptedBackend
 from pruner.schema import GradingRequest
+from tests.packed import Words, result_of
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "xyzzy"
-
-
-class Words:
-    def count(self, text: str) -> int:
-        return len(text.split())
 
 
 def pairs(*grades: int) -> str:
@@ -244,6 +240,108 @@ async def test_a_sub_query_whose_chunk_the_budget_took_is_uncovered() -> None:
     assert [c.index for c in result.evidence] == [0, 2]
     assert result.uncovered_query_ids == ("q1",)
     assert [r.tokens is not None and r.tokens > 500 for r in result.trace.rejected] == [True]
+
+
+async def test_a_sub_query_whose_best_chunk_does_not_fit_gets_the_best_that_does() -> None:
+    """Also one below the threshold, and before anything that is not of the reranker's best few."""
+    chunks = [
+        {"text": "a"},
+        {"text": "b " * 500, "query_ids": ["q1"]},
+        {"text": "c c c c c"},
+        {"text": "d", "query_ids": ["q1"]},
+        {"text": "e e", "query_ids": ["q1"]},
+    ]
+    one = pruner(pairs(5, 5, 5, 1, 2), keep_top_k=1, token_budget=10)
+    result = await one.prune("q", chunks, required_query_ids=["q1"])
+    assert [(c.index, c.by) for c in result.evidence] == [(0, "grade"), (4, "coverage")]
+    assert result.uncovered_query_ids == ()
+    reasons = {r.index: r.reason for r in result.trace.rejected}
+    assert reasons == {1: "token_budget", 2: "token_budget", 3: "below_threshold"}
+
+
+@pytest.mark.parametrize("limit", ["token_budget", "token_cap"])
+@pytest.mark.parametrize("answer", [pairs(5, 5, 1, 5), BackendError(Reason.AUTH)])
+async def test_coverage_holds_against_every_limit_on_every_path(limit: str, answer: Answer) -> None:
+    chunks = [
+        {"text": "a"},
+        {"text": "b " * 500, "query_ids": ["q1"]},
+        {"text": "c", "query_ids": ["q1"]},
+        {"text": "d " * 9, "query_ids": ["q2"]},
+    ]
+    one = pruner(answer, keep_top_k=1, fallback_top_n=1, **{limit: 20})
+    result = await one.prune("q", chunks, required_query_ids=["q2", "q1"])
+    assert [c.index for c in result.evidence] == [0, 2, 3]
+    assert result.uncovered_query_ids == ()
+
+
+@pytest.mark.parametrize("limit", ["token_budget", "token_cap"])
+async def test_a_parent_never_takes_the_room_of_a_sub_query(limit: str) -> None:
+    chunks = [{"text": "one", "parent_id": "p"}, {"text": "c", "query_ids": ["q1"]}, "d"]
+    one = pruner(pairs(5, 1, 1), expand="section", keep_top_k=1, **{limit: 13})
+    parents: dict[str | int, Any] = {"p": "one " + "more " * (9 if limit == "token_budget" else 12)}
+    result = one.assemble("q", chunks, None, required_query_ids=["q1"], parents=parents, threshold=5)
+    assert result.uncovered_query_ids == ()
+    assert result.texts[:2] == ["one", "c"]
+    more: dict[str, Any] = {limit: 99}
+    roomy = one.assemble("q", chunks, None, required_query_ids=["q1"], parents=parents, **more)
+    assert roomy.texts[0] == parents["p"]
+
+
+@pytest.mark.parametrize("limit", ["token_budget", "token_cap"])
+async def test_of_a_block_that_does_not_fit_each_child_is_tried_alone(limit: str) -> None:
+    chunks = [{"text": t, "parent_id": "p", "query_ids": [t]} for t in ("one", "two")] + ["d"]
+    one = pruner(expand="section", keep_top_k=0, **{limit: 12})
+    result = one.assemble("q", chunks, required_query_ids=["two"], parents={"p": "one " + "and " * 40 + "two"})
+    assert result.texts == ["one", "two", "d"]
+    assert result.uncovered_query_ids == ()
+    less: dict[str, Any] = {limit: 1}
+    tight = one.assemble("q", chunks, required_query_ids=["two"], parents={"p": "one and two"}, **less)
+    assert tight.texts == (["two"] if limit == "token_cap" else [])
+    assert sorted(r.index for r in tight.trace.rejected) == ([0, 2] if limit == "token_cap" else [0, 1, 2])
+
+
+async def test_what_the_budget_passes_over_takes_nothing_of_the_cap() -> None:
+    chunks = [{"text": "a " * 9, "source_id": "s " * 30}, "b " * 9]
+    result = pruner(keep_top_k=0, token_budget=30, token_cap=10).assemble("q", chunks)
+    assert [c.index for c in result.evidence] == [1]
+    assert result.decisions[0].by == "token_budget"
+
+
+@pytest.mark.parametrize("answer", [pairs(1, 1, 5), BackendError(Reason.AUTH)])
+async def test_when_keep_top_k_fills_max_chunks_the_sub_queries_are_said_to_be_uncovered(answer: Answer) -> None:
+    chunks = ["a", "b", {"text": "c", "query_ids": ["q1"]}]
+    result = await pruner(answer, keep_top_k=2, max_chunks=2).prune("q", chunks, required_query_ids=["q1"])
+    assert [c.index for c in result.evidence] == [0, 1]
+    assert result.uncovered_query_ids == result.trace.uncovered_query_ids == ("q1",)
+    assert result.decisions[2].by == "max_chunks"
+    roomier = pruner().assemble("q", chunks, required_query_ids=["q1"], max_chunks=3)
+    assert roomier.uncovered_query_ids == ()
+
+
+@settings(max_examples=150)
+@given(chunks_strategy, dials_strategy, st.integers(1, 60), st.integers(1, 30))
+def test_no_sub_query_is_left_out_for_whom_there_was_room(
+    chunks: list[dict[str, Any]], dials: dict[str, Any], budget: int, cap: int
+) -> None:
+    """Beside the reranker's best few and the other sub-queries, each as it was given."""
+    dials = {**dials, "token_budget": budget, "token_cap": cap}
+    dials.pop("max_chunks", None)
+    one = pruner(**dials)
+    parents: dict[str | int, Any] = {"a": "The backup is kept 14 days.\n\nNot on the plan.", "b": "is not kept " * 9}
+    asked: dict[str, Any] = {"principals": ["me"], "required_query_ids": ["a", "b"]}
+    result = one.assemble("q", chunks, **asked, parents=parents)
+    ranked = one.assemble(
+        "q", chunks, **asked, token_budget=None, token_cap=None, fallback_top_n=None, max_per_source=None,
+        max_per_parent=None, expand="off", evidence_order="reranker"
+    ).evidence  # fmt: skip
+    best_few = {c.index for c in ranked[: dials.get("keep_top_k", 2)]}
+    shown = {index for c in result.evidence for index in (c.index, *c.merged)}
+    held = [c for c in ranked if c.index in shown and (c.index in best_few or not {"a", "b"}.isdisjoint(c.query_ids))]
+    for name in result.uncovered_query_ids:
+        for other in (c for c in ranked if name in c.query_ids):
+            both = [*held, other]
+            blocks = Words().count(render_evidence(result_of(both)))
+            assert blocks > budget or sum(Words().count(c.text) for c in both) > cap
 
 
 LONG = "The backups of a workspace are kept in the region of the customer and can be restored at will "
