@@ -22,10 +22,40 @@ from pruner.schema import PruneResult
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.utils import Secret
+    from haystack.utils.auth import SecretType
 except ImportError as error:
     raise missing("haystack", "haystack-ai", "haystack") from error
 
 __all__ = ["PrunerComponent"]
+
+
+class _Maker:
+    """Makes the pruner when it is needed; copies share it, and a pickle has the dials and no key."""
+
+    def __init__(self, given: Prunable, secret: Secret | None = None) -> None:
+        self.given, self.secret = given, secret
+        self._made = given if isinstance(given, Pruner) else None
+
+    def make(self) -> Pruner:
+        if self._made is None:
+            key = _resolved(self.secret) if self.secret else None
+            self._made = as_pruner({**dials_of(self.given), "api_key": key} if key else self.given)
+        return self._made
+
+    async def close(self) -> None:
+        if self._made and self._made is not self.given:
+            await self._made.aclose()
+            self._made = None
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        named = self.secret if self.secret and self.secret.type is SecretType.ENV_VAR else None
+        return _Maker, (self.given if isinstance(self.given, Pruner) else dials_of(self.given), named)
 
 
 @component
@@ -46,19 +76,20 @@ class PrunerComponent:
         if api_key and isinstance(pruner, Pruner):
             raise ConfigError("a Pruner has its key already: give api_key with dials or a PrunerConfig")
         self.dials = dials_of(pruner)
-        self.api_key = api_key
-        self._given = pruner
-        self._pruner = pruner if isinstance(pruner, Pruner) else None
+        self._maker = _Maker(pruner, api_key)
+
+    @property
+    def api_key(self) -> Secret | None:
+        """The secret that was given."""
+        return self._maker.secret
 
     def warm_up(self) -> None:
         """Make the pruner, once: connections, token table, prompt."""
-        self._warm()
+        self._maker.make()
 
     async def close_async(self) -> None:
         """Give back connections and model, unless they belong to a `Pruner` that was given."""
-        if self._pruner and self._pruner is not self._given:
-            await self._pruner.aclose()
-            self._pruner = None
+        await self._maker.close()
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the component in plain values."""
@@ -73,19 +104,13 @@ class PrunerComponent:
     def run(self, query: str, documents: list[Document]) -> dict[str, Any]:
         """Prune; documents in reranker order, best first. Faults of the provider never raise."""
         chunks = [_to_chunk(document) for document in documents]
-        return _outputs(documents, chunks, self._warm().prune_sync(query, chunks))
+        return _outputs(documents, chunks, self._maker.make().prune_sync(query, chunks))
 
     @component.output_types(documents=list[Document], decisions=list[dict[str, Any]], status=str, reason=str | None)
     async def run_async(self, query: str, documents: list[Document]) -> dict[str, Any]:
         """Prune; documents in reranker order, best first. Faults of the provider never raise."""
         chunks = [_to_chunk(document) for document in documents]
-        return _outputs(documents, chunks, await self._warm().prune(query, chunks))
-
-    def _warm(self) -> Pruner:
-        if self._pruner is None:
-            key = _resolved(self.api_key) if self.api_key else None
-            self._pruner = as_pruner({**self.dials, "api_key": key} if key else self._given)
-        return self._pruner
+        return _outputs(documents, chunks, await self._maker.make().prune(query, chunks))
 
 
 def _resolved(secret: Secret) -> Any:

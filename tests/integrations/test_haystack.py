@@ -81,7 +81,7 @@ def test_a_pipeline_survives_yaml_with_its_secret(monkeypatch: pytest.MonkeyPatc
     assert stored.api_key == secret
     monkeypatch.setenv("MY_KEY", "sk-mine")
     read.warm_up()
-    config = stored._warm().config
+    config = stored._maker.make().config
     assert (config.model, config.threshold, config.keep_top_k) == ("openai:m", 4, 0)
     assert config.api_key.get_secret_value() == "sk-mine"
 
