@@ -1,5 +1,6 @@
 """Haystack: a component that takes a query and ranked documents, for `Pipeline.run` and `Pipeline.run_async`."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -7,17 +8,19 @@ from pruner.errors import ConfigError
 from pruner.integrations.adapter import (
     MARK,
     Chunks,
+    Keys,
     Mark,
     Prunable,
     as_pruner,
     copies,
     dials_of,
+    lookup,
     make_chunk,
     missing,
     outcome,
 )
 from pruner.pipeline import Pruner
-from pruner.schema import PruneResult
+from pruner.schema import Chunk, PruneResult
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -27,6 +30,15 @@ except ImportError as error:
     raise missing("haystack", "haystack-ai", "haystack") from error
 
 __all__ = ["PrunerComponent"]
+
+
+_OUTPUTS: dict[str, Any] = {
+    "documents": list[Document],
+    "decisions": list[dict[str, Any]],
+    "uncovered_query_ids": list[str],
+    "status": str,
+    "reason": str | None,
+}
 
 
 class _Maker:
@@ -67,15 +79,25 @@ class PrunerComponent:
     Args:
         pruner: a mapping of dials, a `PrunerConfig` or a `Pruner`. `to_dict()` stores it as its dials.
         api_key: the provider's key, stored as a `Secret`; else it comes from the config, or from the environment.
+        metadata_keys: field of a `Chunk` → key of the meta that holds it, None: none does. By default its own name,
+            then `page_number` (`page`) and `split_idx_start` (`start_char`); the embedding is the document's own.
 
     Raises:
         ConfigError: a dial is wrong; at warm-up: a key, an extra or a model is missing.
     """
 
-    def __init__(self, pruner: Prunable, *, api_key: Secret | None = None) -> None:
+    def __init__(
+        self,
+        pruner: Prunable,
+        *,
+        api_key: Secret | None = None,
+        metadata_keys: Mapping[str, str | None] | None = None,
+    ) -> None:
         if api_key and isinstance(pruner, Pruner):
             raise ConfigError("a Pruner has its key already: give api_key with dials or a PrunerConfig")
         self.dials = dials_of(pruner)
+        self._keys = lookup(metadata_keys or {}, page="page_number", start_char="split_idx_start")
+        self.metadata_keys = dict(metadata_keys or {})
         self._maker = _Maker(pruner, api_key)
 
     @property
@@ -93,24 +115,58 @@ class PrunerComponent:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the component in plain values."""
-        return default_to_dict(self, pruner=self.dials, api_key=self.api_key)
+        return default_to_dict(self, pruner=self.dials, api_key=self.api_key, metadata_keys=self.metadata_keys)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Make a component from its description."""
         return default_from_dict(cls, data)
 
-    @component.output_types(documents=list[Document], decisions=list[dict[str, Any]], status=str, reason=str | None)
-    def run(self, query: str, documents: list[Document]) -> dict[str, Any]:
-        """Prune; documents in reranker order, best first. Faults of the provider never raise."""
-        chunks = [_to_chunk(document) for document in documents]
-        return _outputs(documents, chunks, self._maker.make().prune_sync(query, chunks))
+    @component.output_types(**_OUTPUTS)
+    def run(
+        self,
+        query: str,
+        documents: list[Document],
+        principals: list[str] | None = None,
+        required_query_ids: list[str] | None = None,
+    ) -> dict[str, Any]:
+        """Prune.
 
-    @component.output_types(documents=list[Document], decisions=list[dict[str, Any]], status=str, reason=str | None)
-    async def run_async(self, query: str, documents: list[Document]) -> dict[str, Any]:
-        """Prune; documents in reranker order, best first. Faults of the provider never raise."""
-        chunks = [_to_chunk(document) for document in documents]
-        return _outputs(documents, chunks, await self._maker.make().prune(query, chunks))
+        Args:
+            query: the question.
+            documents: in reranker order, best first.
+            principals: whom the caller speaks for, as for `Pruner.prune`.
+            required_query_ids: sub-queries that each get their best document first.
+
+        Raises:
+            RequestError: the arguments are unusable. Faults of the provider never raise.
+        """
+        chunks = [_to_chunk(document, self._keys) for document in documents]
+        asked: dict[str, Any] = {"principals": principals or (), "required_query_ids": required_query_ids or ()}
+        return _outputs(documents, chunks, self._maker.make().prune_sync(query, chunks, **asked))
+
+    @component.output_types(**_OUTPUTS)
+    async def run_async(
+        self,
+        query: str,
+        documents: list[Document],
+        principals: list[str] | None = None,
+        required_query_ids: list[str] | None = None,
+    ) -> dict[str, Any]:
+        """Prune.
+
+        Args:
+            query: the question.
+            documents: in reranker order, best first.
+            principals: whom the caller speaks for, as for `Pruner.prune`.
+            required_query_ids: sub-queries that each get their best document first.
+
+        Raises:
+            RequestError: the arguments are unusable. Faults of the provider never raise.
+        """
+        chunks = [_to_chunk(document, self._keys) for document in documents]
+        asked: dict[str, Any] = {"principals": principals or (), "required_query_ids": required_query_ids or ()}
+        return _outputs(documents, chunks, await self._maker.make().prune(query, chunks, **asked))
 
 
 def _resolved(secret: Secret) -> Any:
@@ -124,8 +180,15 @@ def _outputs(documents: list[Document], chunks: Chunks, result: PruneResult[Any]
     return {"documents": copies(documents, chunks, result, _copy), **outcome(result)}
 
 
-def _to_chunk(document: Document) -> dict[str, Any]:
-    return make_chunk(document.content or "", document.meta, id=document.id, score=document.score)
+def _to_chunk(document: Document, keys: Keys) -> Chunk:
+    return make_chunk(
+        document.content or "",
+        document.meta,
+        keys,
+        id=document.id,
+        score=document.score,
+        embedding=document.embedding,
+    )
 
 
 def _copy(document: Document, text: str, mark: Mark) -> Document:
