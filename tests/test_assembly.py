@@ -4,13 +4,26 @@ import json
 import logging
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pruner import BackendError, Chunk, Pruner, PrunerConfig, Reason, RequestError, Trace, render_evidence
+from pruner import (
+    BackendError,
+    Chunk,
+    Pruner,
+    PrunerConfig,
+    Reason,
+    RequestError,
+    Trace,
+    check_citations,
+    evidence_rules,
+    render_evidence,
+)
 from pruner.backends.scripted import Answer, ScriptedBackend
 from pruner.schema import GradingRequest
+from pruner.views import decision_table, explanation, summary
 from tests.packed import Words, result_of
 
 pytestmark = pytest.mark.anyio
@@ -138,6 +151,44 @@ def test_a_fallback_is_the_assembly_of_the_ungraded_list(chunks: list[dict[str, 
     assert alone.trace.stages == failed.trace.stages
 
 
+FAMILIES = st.lists(st.fixed_dictionaries({"text": words, "query_ids": st.lists(names, max_size=1)}), max_size=7)
+
+
+@given(FAMILIES, st.integers(1, 60), st.sampled_from([graded, [BackendError(Reason.AUTH)]]))
+def test_each_chunk_is_in_one_place_of_the_trace_also_where_children_merge(
+    chunks: list[dict[str, Any]], budget: int, answer: Any
+) -> None:
+    chunks = [{**chunk, "parent_id": "a" if place % 2 else "z", "id": place // 3} for place, chunk in enumerate(chunks)]
+    dials = {"expand": "section", "dedup": "ids", "token_budget": budget, "keep_top_k": 1, "max_per_parent": 3}
+    result = run(chunks, dials, answer)
+    trace = result.trace
+    assert sorted(entry.index for entry in (*trace.selected, *trace.rejected)) == list(range(len(chunks)))
+    stands_for = {r.index: r.of for r in trace.rejected if r.reason == "merged"}
+    assert {index for c in result.evidence for index in c.merged} >= {
+        index for index, of in stands_for.items() if of in {s.index for s in trace.selected}
+    }
+
+
+@given(chunks_strategy, dials_strategy)
+def test_no_stage_changes_a_chunk_its_metadata_or_its_embedding(
+    rows: list[dict[str, Any]], dials: dict[str, Any]
+) -> None:
+    def made() -> list[Chunk]:
+        return [
+            Chunk(**{**row, "metadata": {"tags": ["x", n]}, "embedding": np.array([n, 1.0], np.float32)})
+            for n, row in enumerate(rows)
+        ]
+
+    given_, untouched = made(), made()
+    parents: dict[str | int, Any] = {"a": Chunk(text="The backup is kept 14 days.", metadata={"tags": []})}
+    asked: dict[str, Any] = {"principals": ["me"], "required_query_ids": ["a"], "parents": parents}
+    result = pruner(**dials).assemble("backup days", given_, **asked)
+    assert all(chunk is given_[c.index] for chunk, c in zip(result.chunks, result.evidence, strict=True))
+    for after, before in zip(given_, untouched, strict=True):
+        assert after.model_dump() == before.model_dump()
+    assert parents["a"] == Chunk(text="The backup is kept 14 days.", metadata={"tags": []})
+
+
 HIDDEN = [
     {"text": "open one", "id": 0},
     {"text": f"{SECRET} text", "title": f"{SECRET} title", "heading_path": [SECRET], "id": 1, "acl": ["boss"]},
@@ -147,22 +198,62 @@ HIDDEN = [
 ]
 
 
+SECRETS = dict.fromkeys(("title", "source_id", "revision_id", "status", "authority", "date", "page"), SECRET)
+LISTS = {name: [SECRET] for name in ("query_ids", "heading_path")}
+# Near to what is open, a copy of it, and what contradicts it: whatever could draw it into the result.
+HIDDEN = [
+    {"text": "Open one: backups are kept for 14 days.", "id": 0, "source_id": "s", "start_char": 0, "parent_id": "q"},
+    {
+        "text": f"{SECRET} text",
+        "id": 1,
+        "parent_id": "p",
+        "metadata": {SECRET: SECRET},
+        "acl": ["boss"],
+        **SECRETS,
+        **LISTS,
+    },
+    {"text": "Open two", "id": 2, "parent_id": "p", "query_ids": ["q1"]},
+    {"text": f"{SECRET} Open two", "id": 3, "acl": [], "query_ids": ["q1", SECRET]},
+    {"text": "Open three", "id": 4, "acl": ["me"]},
+    {
+        "text": f"Open one: backups are kept for 14 {SECRET}.",
+        "id": 0,
+        "source_id": "s",
+        "start_char": 0,
+        "acl": ["boss"],
+    },
+    {"text": f"Open one: backups are kept for 15 days. {SECRET}", "id": 6, "acl": ["boss"]},
+]
+EVERYTHING: dict[str, Any] = {
+    "dedup": "texts", "mmr_lambda": 0.5, "token_budget": 500, "token_cap": 400, "extract": True, "keep_top_k": 1,
+    "max_chunks": 5, "max_per_source": 3, "max_per_parent": 3, "source_policy": "authoritative", "reasons": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expand", ["heading", "paragraph", "sentences", "section"])
 @pytest.mark.parametrize("answer", [pairs(5, 1, 5), BackendError(Reason.AUTH), "nonsense"])
-async def test_what_the_caller_may_not_see_occurs_nowhere(answer: Answer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_the_caller_may_not_see_occurs_nowhere(
+    answer: Answer, expand: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     backend = ScriptedBackend([answer])
-    config = PrunerConfig(dedup="texts", expand="section", mmr_lambda=0.5, token_budget=500, keep_top_k=1)
+    config = PrunerConfig(expand=expand, **EVERYTHING)
     with caplog.at_level(logging.DEBUG):
         result = await Pruner(config, backend=backend).prune(
-            "q",
+            "How long are backups kept?",
             HIDDEN,
             principals=["me"],
-            fetch_parent=lambda name: Chunk(text=f"{SECRET} open two", acl=("boss",)),
+            required_query_ids=["q1", "q2"],
+            fetch_parent=lambda name: Chunk(text=f"{SECRET} Open two", acl=("boss",) if name == "q" else None),
         )
     shown = [repr(result), str(result.texts), str(result.evidence), str(result.trace), render_evidence(result)]
     shown += [str(result.conflicts), str(result.decisions), str(backend.requests), caplog.text, str(vars(result))]
+    shown += [result.trace.model_dump_json(), explanation(result.trace), decision_table(result, HIDDEN)]
+    shown += [evidence_rules(result), str(result.given_texts), summary(result, "m")]
+    shown += [str(check_citations(f"So [E1]. {n} [E9].", result)) for n in range(2)]
     assert not [text for text in shown if SECRET in text]
-    assert [d.by for d in result.decisions if d.index in (1, 3)] == ["access", "access"]
-    assert result.tokens[1] == 0
+    assert [d.by for d in result.decisions if d.index in (1, 3, 5, 6)] == ["access"] * 4
+    assert [result.tokens[n] for n in (1, 3, 5, 6)] == [0] * 4
+    assert len(result.chunks) == 3
 
 
 @pytest.mark.parametrize(
@@ -185,7 +276,7 @@ async def test_a_grading_made_for_another_caller_says_nothing_of_what_this_one_m
     one = pruner(noted, reasons=True)
     grading = await one.grade("q", HIDDEN, principals=["me", "boss"])
     result = one.assemble("q", HIDDEN, grading, principals=["me"])
-    assert [(d.grade, d.note) for d in result.decisions if d.by == "access"] == [(None, None)] * 2
+    assert [(d.grade, d.note) for d in result.decisions if d.by == "access"] == [(None, None)] * 4
     assert result.decisions[0].note
 
 

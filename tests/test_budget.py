@@ -172,6 +172,14 @@ def test_no_cap_is_ever_exceeded(candidates: list[Candidate], tokens: int, count
     assert sum(counter.count(c.text) for c in left) <= tokens
 
 
+@pytest.mark.parametrize("limit", [{"budget": 10}, {"budget": None, "cap": 7}], ids=str)
+def test_a_limit_is_exact(limit: dict[str, Any]) -> None:
+    row = [words(0, 10)]
+    assert kept(FitBudget(counter=Words(), **limit), row) == [0]
+    less = {name: tokens and tokens - 1 for name, tokens in limit.items()}
+    assert kept(FitBudget(counter=Words(), **less), row) == []
+
+
 def test_room_holds_each_once() -> None:
     room = Room(Words(), None, 5, 9)
     assert [room.hold(c) for c in (plain(0, 3), plain(0, 3), plain(1, 3), plain(2, 2))] == [True, True, False, True]
