@@ -158,8 +158,8 @@ FAMILIES = st.lists(st.fixed_dictionaries({"text": words, "query_ids": st.lists(
 def test_each_chunk_is_in_one_place_of_the_trace_also_where_children_merge(
     chunks: list[dict[str, Any]], budget: int, answer: Any
 ) -> None:
-    chunks = [{**chunk, "parent_id": "a" if place % 2 else "z", "id": place // 3} for place, chunk in enumerate(chunks)]
-    dials = {"expand": "section", "dedup": "ids", "token_budget": budget, "keep_top_k": 1, "max_per_parent": 3}
+    chunks = [{**chunk, "parent_id": "a" if place % 3 else "z", "id": place % 6} for place, chunk in enumerate(chunks)]
+    dials = {"expand": "section", "dedup": "ids", "token_budget": budget, "keep_top_k": 1}
     result = run(chunks, dials, answer)
     trace = result.trace
     assert sorted(entry.index for entry in (*trace.selected, *trace.rejected)) == list(range(len(chunks)))
@@ -167,6 +167,28 @@ def test_each_chunk_is_in_one_place_of_the_trace_also_where_children_merge(
     assert {index for c in result.evidence for index in c.merged} >= {
         index for index, of in stands_for.items() if of in {s.index for s in trace.selected}
     }
+
+
+PASSAGE = "The backups of a workspace are kept in the region of the customer for 14 days and then deleted for good."
+COPIES: list[dict[str, Any]] = [
+    {"text": PASSAGE, "id": 1},
+    {"text": PASSAGE, "source_id": "s", "start_char": 0},
+    {"text": PASSAGE[:90], "source_id": "s", "start_char": 0},
+    {"text": PASSAGE[10:], "source_id": "s", "start_char": 10},
+    {"text": PASSAGE.replace("14", "30"), "id": 1},
+    {"text": PASSAGE.upper(), "source_id": "t"},
+    {"text": "Rice is boiled.", "id": 1},
+    {"text": "Rice is boiled.", "source_id": "s", "start_char": 0},
+]
+
+
+@given(st.lists(st.sampled_from(COPIES), max_size=9), st.sampled_from(["ids", "spans", "texts"]), st.booleans())
+def test_what_was_left_of_copies_has_none(rows: list[dict[str, Any]], dedup: str, across: bool) -> None:
+    dials: dict[str, Any] = {"dedup": dedup, "dedup_across_sources": across}
+    once = pruner(**dials).assemble("q", rows)
+    twice = pruner(**dials).assemble("q", once.chunks)
+    assert len(twice.chunks) == len(once.chunks)
+    assert {(c.kind, c.tokens) for c in twice.conflicts} == {(c.kind, c.tokens) for c in once.conflicts}
 
 
 @given(chunks_strategy, dials_strategy)
