@@ -65,6 +65,7 @@ class Room:
     def __init__(self, counter: Counter, budget: int | None, cap: int | None, blocks: int) -> None:
         self._counter, self._highest = counter, blocks
         self._budget, self._cap = budget, cap
+        self._footer = 0 if budget is None else counter.count(FOOTER)
         self.held: set[int] = set()
 
     def cost(self, candidate: Candidate) -> tuple[int, int]:
@@ -73,7 +74,7 @@ class Room:
         text = 0 if self._cap is None else count(candidate.text)
         if self._budget is None:
             return text, 0
-        return text, count(header(candidate, self._highest)) + count(body(candidate)) + count(FOOTER)
+        return text, count(header(candidate, self._highest)) + count(body(candidate)) + self._footer
 
     def take(self, cost: tuple[int, int]) -> By | None:
         """Take so much, or return the reason why that is too much."""
