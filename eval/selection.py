@@ -8,7 +8,7 @@ alone and by gradings. Prints Markdown tables; they hold no text of the lists.
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ import numpy as np
 
 from eval.embedded import DATA, RECORDS, load_records
 from eval.lists import LabelledList, overlapping, plain, rows
-from pruner import Grade, Grading, Pruner, PrunerConfig, PruneResult, Status, check_citations, render_evidence
+from pruner import Chunk, Grade, Grading, Pruner, PrunerConfig, PruneResult, Status, check_citations, render_evidence
 from pruner.backends.calibration import levels_of
 from pruner.backends.scripted import ScriptedBackend
 from pruner.candidates import Candidate, Span
@@ -28,7 +28,7 @@ from pruner.schema import RawGrading
 from pruner.similarity import tfidf_cosines
 from pruner.tokens import TokenCounter
 
-__all__ = ["STRATEGIES", "Measures", "measure", "select"]
+__all__ = ["STRATEGIES", "Measures", "by_labels", "measure", "select"]
 
 Result: TypeAlias = PruneResult[Any]
 Graded: TypeAlias = tuple[LabelledList, Grading | None]
@@ -59,7 +59,10 @@ _TOP = f"""\
 `python -m eval.selection > eval/SELECTION.md` wrote this. At most {K} chunks (MMR with lambda 0.7; graded: threshold 3
 and `keep_top_k` 2), means over the lists. The ranking is that of BM25. Sub-queries exist for musique, parents for the
 lists that were cut anew. Of those, coverage counts the needed passages that are shown whole, and the next column the
-share of their characters; elsewhere that is whether the answer's text is shown, where the list has it."""
+share of their characters; elsewhere that is whether the answer's text is shown, where the list has it. No model graded
+the lists that were cut anew: their grades are those of a grader without mistakes (5 for a window that shows a part of a
+needed passage, else 1), a bound and no measurement of a grader. Spans are looked up in the whole source where it is
+known, for the lists that were cut anew; elsewhere in the chunk."""
 _SPLIT = load_splitter()
 _COUNTER = TokenCounter()
 _PRUNER = Pruner(PrunerConfig(model="local:any"), backend=ScriptedBackend([]))
@@ -173,6 +176,19 @@ def by_embedded_model(data: Path, records: Path) -> Iterator[Graded]:
         yield given, Grading(sheet.grades, sheet.expected, Status.OK)
 
 
+def by_labels(lists: Iterable[LabelledList]) -> Iterator[Graded]:
+    """Yield lists with the grades of one who makes no mistake: 5 for what shows a part of a needed passage, else 1."""
+    for given in lists:
+        grades = tuple(Grade(5 if _touches(given, chunk) else 1) for chunk in given.chunks)
+        yield given, Grading(grades, (None,) * len(grades), Status.OK)
+
+
+def _touches(given: LabelledList, chunk: Chunk) -> bool:
+    start = chunk.start_char or 0
+    end = start + len(chunk.text)
+    return any(source == chunk.source_id and s < end and start < e for source, s, e in given.references)
+
+
 def _lists(data: Path, sizes: Mapping[tuple[str, str], int]) -> Iterator[LabelledList]:
     for dataset in dict.fromkeys(dataset for dataset, _ in sizes):
         for row in rows(data / f"{dataset}.dev.jsonl.gz"):
@@ -206,11 +222,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the labelled lists")
     parser.add_argument("--records", type=Path, default=RECORDS, help="readings of the embedded model")
     options = parser.parse_args()
-    cut_anew = [(given, None) for given in overlapping(rows(options.data / "chroma.dev.jsonl.gz"))]
+    cut_anew = overlapping(rows(options.data / "chroma.dev.jsonl.gz"))
     tables = [
         table("Graded by a large model", list(by_large_model(options.data))),
         table("Graded by the embedded model", list(by_embedded_model(options.data, options.records))),
-        table("Cut with half overlap, not graded", cut_anew),
+        table("Cut with half overlap, graded by the labels", list(by_labels(cut_anew))),
     ]
     sys.stdout.write("\n\n".join([_TOP, *tables]) + "\n")
 

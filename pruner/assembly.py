@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pruner.access import Access, Revision, in_force, may_see
-from pruner.budget import FitBudget
+from pruner.budget import FitBudget, Room, Unexpanded
 from pruner.candidates import By, Candidate, Chunk, Conflict
 from pruner.config import PrunerConfig
 from pruner.coverage import cover, relevances, uncovered
 from pruner.errors import Reason
 from pruner.extract import Extract
 from pruner.order import Order
-from pruner.packing import MaxChunks, TokenCap
 from pruner.parents import ExpandParents, MergeChildren
 from pruner.passages import Splitter
 from pruner.preparation import MinScore
@@ -22,6 +21,8 @@ from pruner.stages import Stage, run_stages
 __all__ = ["Asked", "Assembled", "Prepared", "Selected", "decide", "load", "pack", "prepare", "select"]
 
 Parents = Mapping[str | int, Chunk]
+
+_OVER = (By.TOKEN_CAP, By.TOKEN_BUDGET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class Selected:
 
     Attributes:
         left: in reranker order.
-        first: indices that the budget considers first: the reranker's best few and what coverage chose.
+        first: indices that the budget considers first: of the reranker's best few and of what coverage chose, those
+            that fit together as they were given.
         conflicts: among all that were graded.
         stages: what has been done, the preparation included.
         closed: parents of what the caller may not see.
@@ -133,31 +135,36 @@ def _min_score(config: PrunerConfig) -> list[Stage]:
     return [] if config.min_score is None else [MinScore(config.min_score, config.keep_top_k)]
 
 
-def select(prepared: Prepared, grading: Grading, config: PrunerConfig, asked: Asked) -> Selected:
+def select(prepared: Prepared, grading: Grading, config: PrunerConfig, asked: Asked, counter: Counter) -> Selected:
     """Take from what was prepared, by grades or, without them, by rank."""
     graded = [c.changed(grade=grading.grades[c.index], expected=grading.expected[c.index]) for c in prepared.left]
-    first = tuple(c.index for c in graded[: config.keep_top_k])
+    best_few = tuple(c.index for c in graded[: config.keep_top_k])
     covering: tuple[int, ...] = ()
-    chosen: list[Stage] = [] if config.max_chunks is None else [MaxChunks(config.max_chunks, config.keep_top_k)]
+    room = Room(counter, config.token_budget, config.token_cap, len(graded))
+    chosen: list[Stage] = []
     if asked.required or _chooses(config):
         relevance = relevances(graded)
-        covering = cover(graded, asked.required, relevance)
+        for candidate in graded[: config.keep_top_k]:
+            room.hold(candidate)
+        covering = cover(graded, asked.required, relevance, room.hold)
         graded = [c.changed(relevance=relevance[c.index]) for c in graded]
-        chosen = [_select(config, first, covering)]
+        chosen = [_select(config, best_few, covering)]
     left, traces = run_stages(graded, [*_judge(grading, config, covering), *chosen])
     conflicts = tuple(dict.fromkeys(conflict for c in graded for conflict in c.conflicts))
     stages = (*prepared.stages, *traces)
-    return Selected(left, frozenset((*first, *covering)), conflicts, stages, prepared.closed)
+    return Selected(left, frozenset(room.held), conflicts, stages, prepared.closed)
 
 
 def _chooses(config: PrunerConfig) -> bool:
     """Whether any dial asks for more than a threshold."""
     return (
         config.mmr_lambda < 1
+        or config.max_chunks is not None
         or config.max_per_parent is not None
         or config.max_per_source is not None
         or config.source_policy != "comparative"
         or config.token_budget is not None
+        or config.token_cap is not None
         or config.evidence_order in ("relevance", "edges")
     )
 
@@ -198,44 +205,66 @@ def pack(
     """Make evidence of what was selected: parents, budget, extracts, order."""
     open_ = {name: p for name, p in parents.items() if p.acl is not None or name not in selected.closed}
     seen = {name: parent for name, parent in open_.items() if _admitted(parent, config, asked)}
-    left, traces = run_stages(selected.left, _expansion(config, seen, split))
-    left, checked = run_stages(left, _guards(left, config, asked))
-    stages = [*_caps(config, counter, selected.first), *_extracts(config, asked, split)]
-    if config.extract:
-        stages += _caps(config, counter, selected.first)
-    if config.evidence_order != "reranker":
-        stages.append(Order(config.evidence_order))
-    left, packed = run_stages(left, stages)
-    shown = {index for c in left for index in (c.index, *c.merged)}
+    alone: frozenset[int] = frozenset()
+    while True:
+        left, traces = run_stages(selected.left, _expansion(config, seen, split, alone))
+        left, checked = run_stages(left, _guards(left, config, asked))
+        left, packed = run_stages(left, _fitting(config, asked, counter, selected.first, split))
+        stages = (*traces, *checked, *packed)
+        crowded = _crowded(selected, left, stages) - alone
+        if not crowded:
+            break
+        alone |= crowded
+    shown = _shown(left)
     return Assembled(
         kept=tuple(left),
         conflicts=tuple(c for c in selected.conflicts if not shown.isdisjoint(c.indices)),
         uncovered=uncovered(left, asked.required),
-        stages=(*selected.stages, *traces, *checked, *packed),
+        stages=(*selected.stages, *stages),
     )
+
+
+def _shown(left: Sequence[Candidate]) -> set[int]:
+    return {index for c in left for index in (c.index, *c.merged)}
+
+
+def _crowded(selected: Selected, left: Sequence[Candidate], stages: Sequence[StageTrace]) -> frozenset[int]:
+    """Find whom to show as it was given instead, so that more fits.
+
+    The children of each block that did not fit; and all that go first, if one of them did not.
+    """
+    over = {index for stage in stages for index, reason in stage.dropped.items() if reason in _OVER}
+    if not over:
+        return frozenset()
+    parts = {(index, of) for stage in stages for index, of in stage.of.items() if of in over}
+    crowded = frozenset(index for part in parts for index in part)
+    first = selected.first & {c.index for c in selected.left}
+    return crowded if first <= _shown(left) else crowded | first
 
 
 def _admitted(parent: Chunk, config: PrunerConfig, asked: Asked) -> bool:
     return may_see(parent, asked.principals) and (config.revision_policy == "all" or in_force(parent))
 
 
-def _expansion(config: PrunerConfig, parents: Parents, split: Splitter | None) -> list[Stage]:
+def _expansion(config: PrunerConfig, parents: Parents, split: Splitter | None, alone: frozenset[int]) -> list[Stage]:
     if config.expand == "off":
         return []
-    return [ExpandParents(config.expand, parents, config.expand_sentences, split), MergeChildren()]
+    kept_small: list[Stage] = [Unexpanded(alone)] if alone else []
+    return [ExpandParents(config.expand, parents, config.expand_sentences, split), *kept_small, MergeChildren()]
 
 
-def _extracts(config: PrunerConfig, asked: Asked, split: Splitter | None) -> list[Stage]:
-    return [Extract(asked.query, split)] if config.extract and split else []
-
-
-def _caps(config: PrunerConfig, counter: Counter, first: frozenset[int]) -> list[Stage]:
-    caps: list[Stage] = []
-    if config.token_cap is not None:
-        caps.append(TokenCap(config.token_cap, config.keep_top_k, counter))
-    if config.token_budget is not None:
-        caps.append(FitBudget(config.token_budget, counter, config.budget_pick, first))
-    return caps
+def _fitting(
+    config: PrunerConfig, asked: Asked, counter: Counter, first: frozenset[int], split: Splitter | None
+) -> list[Stage]:
+    """Return what makes the evidence as short as asked for, and then puts it in order."""
+    limited = config.token_budget is not None or config.token_cap is not None
+    fits = [FitBudget(config.token_budget, counter, config.budget_pick, first, config.token_cap)] if limited else []
+    stages: list[Stage] = [*fits]
+    if config.extract and split:
+        stages += [Extract(asked.query, split), *fits]
+    if config.evidence_order != "reranker":
+        stages.append(Order(config.evidence_order))
+    return stages
 
 
 def decide(prepared: Prepared, done: Assembled, grading: Grading) -> tuple[Decision, ...]:

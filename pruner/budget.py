@@ -1,6 +1,6 @@
 """How many tokens of evidence fit beside everything else in the generator's context, and which chunks get them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +10,7 @@ from pruner.evidence import FOOTER, body, header
 from pruner.schema import Counter
 from pruner.stages import StageResult
 
-__all__ = ["FitBudget", "TokenBudget"]
+__all__ = ["FitBudget", "Room", "TokenBudget", "Unexpanded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,59 +52,120 @@ class TokenBudget:
         return self.max_context - taken
 
 
+class Room:
+    """What is left of the limits on tokens while chunks are taken.
+
+    Args:
+        counter: counts as the generator does.
+        budget: for all blocks as `render_evidence` writes them: text as escaped, opening and closing tag; None: any.
+        cap: for the texts alone; None: any.
+        blocks: how many there may be; their numbers are not known yet, so that the highest stands in.
+    """
+
+    def __init__(self, counter: Counter, budget: int | None, cap: int | None, blocks: int) -> None:
+        self._counter, self._highest = counter, blocks
+        self._budget, self._cap = budget, cap
+        self._footer = 0 if budget is None else counter.count(FOOTER)
+        self.held: set[int] = set()
+
+    def cost(self, candidate: Candidate) -> tuple[int, int]:
+        """Count text and block; 0 where there is no limit."""
+        count = self._counter.count
+        text = 0 if self._cap is None else count(candidate.text)
+        if self._budget is None:
+            return text, 0
+        return text, count(header(candidate, self._highest)) + count(body(candidate)) + self._footer
+
+    def take(self, cost: tuple[int, int]) -> By | None:
+        """Take so much, or return the reason why that is too much."""
+        text, block = cost
+        if self._cap is not None and text > self._cap:
+            return By.TOKEN_CAP
+        if self._budget is not None and block > self._budget:
+            return By.TOKEN_BUDGET
+        self._cap = None if self._cap is None else self._cap - text
+        self._budget = None if self._budget is None else self._budget - block
+        return None
+
+    def hold(self, candidate: Candidate) -> bool:
+        """Take a candidate, once, and say whether it is taken."""
+        if candidate.index not in self.held and self.take(self.cost(candidate)) is None:
+            self.held.add(candidate.index)
+        return candidate.index in self.held
+
+
 @dataclass(frozen=True, slots=True)
 class FitBudget:
     """Keep what fits into a number of tokens; what does not is passed over, and the next one is tried.
 
-    A chunk costs what `render_evidence` writes for it: text, opening and closing tag. The protected come first, then
-    the others in the order of their selection or by relevance per token. One whose parent does not fit is tried alone.
+    The protected come first, then the others in the order of their selection or by relevance per token. One that does
+    not fit with its parent or headings is tried as it was given.
 
     Attributes:
-        budget: tokens for all blocks together.
+        budget: tokens for all blocks together, as `Room` counts them; None: any number.
         counter: counts as the generator does.
         pick: `greedy` in the order of selection, or `density`: most relevance per token first.
         first: indices of those that go before all others: the reranker's first few and what coverage chose.
+        cap: tokens for all texts together, without what is written around them; None: any number.
     """
 
-    budget: int
+    budget: int | None
     counter: Counter
     pick: Literal["greedy", "density"] = "greedy"
     first: frozenset[int] = frozenset()
+    cap: int | None = None
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Fill the budget."""
-        costs = {c.index: self._cost(c, len(candidates)) for c in candidates}
-        left, fitting = self.budget, dict[int, Candidate]()
+        room = Room(self.counter, self.budget, self.cap, len(candidates))
+        costs = {c.index: room.cost(c) for c in candidates}
+        fitting: dict[int, Candidate] = {}
+        dropped: dict[int, By] = {}
         for candidate in self._in_turn(candidates, costs):
             for form in _forms(candidate):
-                cost = costs[form.index] if form is candidate else self._cost(form, len(candidates))
-                if cost <= left:
-                    left -= cost
-                    costs[form.index] = cost
-                    fitting[form.index] = form.changed(tokens=cost)
-                    break
+                cost = costs[form.index] if form is candidate else room.cost(form)
+                if over := room.take(cost):
+                    dropped[form.index] = over
+                    continue
+                dropped.pop(form.index, None)
+                costs[form.index] = cost
+                fitting[form.index] = form.changed(tokens=max(cost))
+                break
         kept = [fitting[c.index] for c in candidates if c.index in fitting]
-        dropped = {c.index: By.TOKEN_BUDGET for c in candidates if c.index not in fitting}
-        return StageResult(kept, dropped, costs=costs)
+        return StageResult(kept, dropped, costs={index: max(cost) for index, cost in costs.items()})
 
-    def _cost(self, candidate: Candidate, highest: int) -> int:
-        """Count the block; its number is not known yet, so that the highest stands in."""
-        count = self.counter.count
-        return count(header(candidate, highest)) + count(body(candidate)) + count(FOOTER)
-
-    def _in_turn(self, candidates: Sequence[Candidate], costs: dict[int, int]) -> list[Candidate]:
+    def _in_turn(self, candidates: Sequence[Candidate], costs: Mapping[int, tuple[int, int]]) -> list[Candidate]:
         selected = sorted(by_rank(candidates), key=_turn)
         rest = [c for c in selected if self.first.isdisjoint((c.index, *c.merged))]
         if self.pick == "density":
-            rest.sort(key=lambda c: -(c.relevance or 0.0) / max(costs[c.index], 1))
+            rest.sort(key=lambda c: -(c.relevance or 0.0) / max(*costs[c.index], 1))
         return [c for c in selected if not self.first.isdisjoint((c.index, *c.merged))] + rest
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpanded:
+    """Show some as they were given: with more around them, something that goes before does not fit.
+
+    Attributes:
+        indices: whom.
+    """
+
+    indices: frozenset[int]
+
+    def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
+        """Put their texts back."""
+        return StageResult([_as_given(c) if c.index in self.indices else c for c in candidates])
 
 
 def _forms(candidate: Candidate) -> list[Candidate]:
     """Return what may be shown of a candidate, the best first; what stands for several stays as it is."""
-    if candidate.parent is None or candidate.merged:
+    if candidate.merged or candidate.text == candidate.chunk.text:
         return [candidate]
-    return [candidate, candidate.changed(text=candidate.chunk.text, parent=None, spans=())]
+    return [candidate, _as_given(candidate)]
+
+
+def _as_given(candidate: Candidate) -> Candidate:
+    return candidate.changed(text=candidate.chunk.text, parent=None, spans=())
 
 
 def _turn(candidate: Candidate) -> tuple[bool, int, float]:

@@ -12,12 +12,26 @@ from pruner.schema import PruneResult
 
 __all__ = ["CitationReport", "check_citations"]
 
-# A bracket that begins with an id is a citation, whatever else it says: "[E1, E3]", "[E1-E3]", "[E1, page 3]".
-_GROUP = re.compile(r"[\[［【〔]\s{0,9}[EＥ]\d{1,9}(?![^\W_])[^\[\]［］【】〔〕\n]{0,200}[\]］】〕]", re.IGNORECASE)
-_ID = re.compile(r"(?<![^\W_])[EＥ](\d{1,9})(?:\s?[-–—~～]\s?[EＥ]?(\d{1,9}))?(?![^\W_])", re.IGNORECASE)
+_NAME = r"[EＥ]\d{1,40}(?![^\W_])"
+_LEAD = r"\^?\s{0,9}(?:[^\W\d_]{1,20}[.:：]?\s{1,9}){0,3}"
+_NEXT = r"\s{0,9}(?:[,;:/&+，；：、–—~～-]|\s(?:and|und|et|y|to|bis)\s|\s[EＥ]\d|[)）])"
+# What a bracket holds is a citation when it begins with an id, whatever else it says, also after a few words:
+# "[E1, E3]", "[E1-E3]", "[E1, page 3]", "[see E1]". In round ones an id must stand alone or in a list: "(E1, E3)".
+_GROUP = re.compile(
+    rf"[\[［【〔]{_LEAD}{_NAME}[^\[\]［］【】〔〕]{{0,1000}}[\]］】〕]|[(（]{_LEAD}{_NAME}(?={_NEXT})[^()（）]{{0,1000}}[)）]",
+    re.IGNORECASE,
+)
+# An id, with the numbers that belong to it: "E1-E3", "E1-3", "E1, 2".
+_ID = re.compile(
+    r"(?<![^\W_])[EＥ](\d{1,40})(?![^\W_])((?:\s?[-–—~～]\s?[EＥ]?\d{1,40}(?![^\W_]))?"
+    r"(?:\s{0,9}[,;，；、&/]\s{0,9}\d{1,40}(?=\s{0,9}[,;，；、&/\]］】〕)）]))*)",
+    re.IGNORECASE,
+)
+_RANGE_END = re.compile(r"[-–—~～]\s?[EＥ]?(\d+)", re.IGNORECASE)
+_LISTED = re.compile(r"[,;，；、&/]\s*(\d+)")
 _LONGEST_RANGE = 100
 # A citation may stand behind the full stop: it belongs to the sentence before it.
-_AFTER_STOP = re.compile(rf"([.!?。！？][”’\"')»]*)(\s*)((?:{_GROUP.pattern}\s*)+)", re.IGNORECASE)
+_AFTER_STOP = re.compile(rf"([.!?。！？][”’\"')»]*)(\s*)((?:(?:{_GROUP.pattern})\s*)+)", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -56,7 +70,8 @@ def check_citations(
     is not checked.
 
     Args:
-        answer: with citations such as `[E1]`, `[E1, E3]` or `[E1-E3]`, before or after the full stop.
+        answer: with citations such as `[E1]`, `[E1, E3]`, `[E1-E3]`, `[see E1]` or `(E1)`, before or after the full
+            stop.
         result: what the blocks were made of.
         sources: source_id, or (source_id, revision_id), → whole text; each span is then looked up there, and not only
             in chunk and parent.
@@ -78,9 +93,11 @@ def check_citations(
 def _ids(group: str) -> list[str]:
     """Name the blocks that a bracket cites, those between the ends of a range too."""
     found: list[int] = []
-    for first, last in _ID.findall(group):
-        ends = int(first), int(last or first)
-        found += range(ends[0], ends[1] + 1) if 0 <= ends[1] - ends[0] < _LONGEST_RANGE else ends
+    for number, rest in _ID.findall(group):
+        first, end = int(number), _RANGE_END.match(rest.lstrip())
+        last = int(end[1]) if end else first
+        found += range(first, last + 1) if 0 <= last - first < _LONGEST_RANGE else (first, last)
+        found += map(int, _LISTED.findall(rest))
     return [evidence_id(number) for number in found]
 
 

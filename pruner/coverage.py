@@ -1,6 +1,6 @@
 """Which candidate each required sub-query is answered by, and which sub-queries nothing answers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pruner.candidates import Candidate
 
@@ -25,8 +25,19 @@ def _level(candidate: Candidate) -> float:
     return 1.0 if level is None else (level - 1) / 4
 
 
-def cover(candidates: Sequence[Candidate], required: Iterable[str], relevance: Mapping[int, float]) -> tuple[int, ...]:
-    """Choose the best candidate for each required sub-query.
+def cover(
+    candidates: Sequence[Candidate],
+    required: Iterable[str],
+    relevance: Mapping[int, float],
+    hold: Callable[[Candidate], bool] = lambda _: True,
+) -> tuple[int, ...]:
+    """Choose for each required sub-query the best candidate that there is room for.
+
+    Args:
+        candidates: in reranker order.
+        required: the sub-queries.
+        relevance: index → relevance.
+        hold: takes a candidate, once, if there is room for it, and says so.
 
     Returns:
         Their indices in the order of the sub-queries, each once: of equally relevant ones that which serves most of
@@ -34,12 +45,9 @@ def cover(candidates: Sequence[Candidate], required: Iterable[str], relevance: M
     """
     names = tuple(dict.fromkeys(required))
     serves = {c.index: sum(name in c.query_ids for name in names) for c in candidates}
-    best: dict[int, None] = {}
-    for name in names:
-        found = [c.index for c in candidates if name in c.query_ids]
-        if found:
-            best[max(found, key=lambda index: (relevance[index], serves[index], -index))] = None
-    return tuple(best)
+    best_first = sorted(candidates, key=lambda c: (-relevance[c.index], -serves[c.index], c.index)) if names else []
+    chosen = (next((c.index for c in best_first if name in c.query_ids and hold(c)), None) for name in names)
+    return tuple(dict.fromkeys(index for index in chosen if index is not None))
 
 
 def uncovered(candidates: Iterable[Candidate], required: Iterable[str]) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ class Pruner:
         asked = _asked(query, history, principals, required_query_ids)
         prepared = prepare(_candidates(chunks), self.config, asked)
         grading = await self._grade(prepared, self.config, asked, history)
-        selected = select(prepared, grading, self.config, asked)
+        selected = select(prepared, grading, self.config, asked, self._counter)
         parents = await self._fetch(selected, fetch_parent)
         return self._packed(chunks, prepared, grading, selected, self.config, asked, parents)
 
@@ -192,7 +192,7 @@ class Pruner:
             raise RequestError(f"the grading is of {len(grading.grades)} chunks, not of these {len(chunks)}")
         config = self.config.with_dials(**dials)
         prepared = prepare(candidates, config, asked)
-        selected = select(prepared, grading, config, asked)
+        selected = select(prepared, grading, config, asked, self._counter)
         return self._packed(chunks, prepared, grading, selected, config, asked, _parents(parents or {}))
 
     def _packed(

@@ -4,22 +4,31 @@ import json
 import logging
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pruner import BackendError, Chunk, Pruner, PrunerConfig, Reason, RequestError, Trace, render_evidence
+from pruner import (
+    BackendError,
+    Chunk,
+    Pruner,
+    PrunerConfig,
+    Reason,
+    RequestError,
+    Trace,
+    check_citations,
+    evidence_rules,
+    render_evidence,
+)
 from pruner.backends.scripted import Answer, ScriptedBackend
 from pruner.schema import GradingRequest
+from pruner.views import decision_table, explanation, summary
+from tests.packed import Words, result_of
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "xyzzy"
-
-
-class Words:
-    def count(self, text: str) -> int:
-        return len(text.split())
 
 
 def pairs(*grades: int) -> str:
@@ -142,6 +151,66 @@ def test_a_fallback_is_the_assembly_of_the_ungraded_list(chunks: list[dict[str, 
     assert alone.trace.stages == failed.trace.stages
 
 
+FAMILIES = st.lists(st.fixed_dictionaries({"text": words, "query_ids": st.lists(names, max_size=1)}), max_size=7)
+
+
+@given(FAMILIES, st.integers(1, 60), st.sampled_from([graded, [BackendError(Reason.AUTH)]]))
+def test_each_chunk_is_in_one_place_of_the_trace_also_where_children_merge(
+    chunks: list[dict[str, Any]], budget: int, answer: Any
+) -> None:
+    chunks = [{**chunk, "parent_id": "a" if place % 3 else "z", "id": place % 6} for place, chunk in enumerate(chunks)]
+    dials = {"expand": "section", "dedup": "ids", "token_budget": budget, "keep_top_k": 1}
+    result = run(chunks, dials, answer)
+    trace = result.trace
+    assert sorted(entry.index for entry in (*trace.selected, *trace.rejected)) == list(range(len(chunks)))
+    stands_for = {r.index: r.of for r in trace.rejected if r.reason == "merged"}
+    assert {index for c in result.evidence for index in c.merged} >= {
+        index for index, of in stands_for.items() if of in {s.index for s in trace.selected}
+    }
+
+
+PASSAGE = "The backups of a workspace are kept in the region of the customer for 14 days and then deleted for good."
+COPIES: list[dict[str, Any]] = [
+    {"text": PASSAGE, "id": 1},
+    {"text": PASSAGE, "source_id": "s", "start_char": 0},
+    {"text": PASSAGE[:90], "source_id": "s", "start_char": 0},
+    {"text": PASSAGE[10:], "source_id": "s", "start_char": 10},
+    {"text": PASSAGE.replace("14", "30"), "id": 1},
+    {"text": PASSAGE.upper(), "source_id": "t"},
+    {"text": "Rice is boiled.", "id": 1},
+    {"text": "Rice is boiled.", "source_id": "s", "start_char": 0},
+]
+
+
+@given(st.lists(st.sampled_from(COPIES), max_size=9), st.sampled_from(["ids", "spans", "texts"]), st.booleans())
+def test_what_was_left_of_copies_has_none(rows: list[dict[str, Any]], dedup: str, across: bool) -> None:
+    dials: dict[str, Any] = {"dedup": dedup, "dedup_across_sources": across}
+    once = pruner(**dials).assemble("q", rows)
+    twice = pruner(**dials).assemble("q", once.chunks)
+    assert len(twice.chunks) == len(once.chunks)
+    assert {(c.kind, c.tokens) for c in twice.conflicts} <= {(c.kind, c.tokens) for c in once.conflicts}
+
+
+@given(chunks_strategy, dials_strategy)
+def test_no_stage_changes_a_chunk_its_metadata_or_its_embedding(
+    rows: list[dict[str, Any]], dials: dict[str, Any]
+) -> None:
+    def made() -> list[Chunk]:
+        return [
+            Chunk(**{**row, "metadata": {"tags": ["x", n]}, "embedding": np.array([n, 1.0], np.float32)})
+            for n, row in enumerate(rows)
+        ]
+
+    given_, untouched = made(), made()
+    parents: dict[str | int, Any] = {"a": Chunk(text="The backup is kept 14 days.", metadata={"tags": []})}
+    asked: dict[str, Any] = {"principals": ["me"], "required_query_ids": ["a"], "parents": parents}
+    result = pruner(**dials).assemble("backup days", given_, **asked)
+    assert all(chunk is given_[c.index] for chunk, c in zip(result.chunks, result.evidence, strict=True))
+    for after, before in zip(given_, untouched, strict=True):
+        assert after.model_dump() == before.model_dump()
+    assert parents["a"] == Chunk(text="The backup is kept 14 days.", metadata={"tags": []})
+
+
 HIDDEN = [
     {"text": "open one", "id": 0},
     {"text": f"{SECRET} text", "title": f"{SECRET} title", "heading_path": [SECRET], "id": 1, "acl": ["boss"]},
@@ -151,22 +220,62 @@ HIDDEN = [
 ]
 
 
+SECRETS = dict.fromkeys(("title", "source_id", "revision_id", "status", "authority", "date", "page"), SECRET)
+LISTS = {name: [SECRET] for name in ("query_ids", "heading_path")}
+# Near to what is open, a copy of it, and what contradicts it: whatever could draw it into the result.
+HIDDEN = [
+    {"text": "Open one: backups are kept for 14 days.", "id": 0, "source_id": "s", "start_char": 0, "parent_id": "q"},
+    {
+        "text": f"{SECRET} text",
+        "id": 1,
+        "parent_id": "p",
+        "metadata": {SECRET: SECRET},
+        "acl": ["boss"],
+        **SECRETS,
+        **LISTS,
+    },
+    {"text": "Open two", "id": 2, "parent_id": "p", "query_ids": ["q1"]},
+    {"text": f"{SECRET} Open two", "id": 3, "acl": [], "query_ids": ["q1", SECRET]},
+    {"text": "Open three", "id": 4, "acl": ["me"]},
+    {
+        "text": f"Open one: backups are kept for 14 {SECRET}.",
+        "id": 0,
+        "source_id": "s",
+        "start_char": 0,
+        "acl": ["boss"],
+    },
+    {"text": f"Open one: backups are kept for 15 days. {SECRET}", "id": 6, "acl": ["boss"]},
+]
+EVERYTHING: dict[str, Any] = {
+    "dedup": "texts", "mmr_lambda": 0.5, "token_budget": 500, "token_cap": 400, "extract": True, "keep_top_k": 1,
+    "max_chunks": 5, "max_per_source": 3, "max_per_parent": 3, "source_policy": "authoritative", "reasons": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expand", ["heading", "paragraph", "sentences", "section"])
 @pytest.mark.parametrize("answer", [pairs(5, 1, 5), BackendError(Reason.AUTH), "nonsense"])
-async def test_what_the_caller_may_not_see_occurs_nowhere(answer: Answer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_the_caller_may_not_see_occurs_nowhere(
+    answer: Answer, expand: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     backend = ScriptedBackend([answer])
-    config = PrunerConfig(dedup="texts", expand="section", mmr_lambda=0.5, token_budget=500, keep_top_k=1)
+    config = PrunerConfig(expand=expand, **EVERYTHING)
     with caplog.at_level(logging.DEBUG):
         result = await Pruner(config, backend=backend).prune(
-            "q",
+            "How long are backups kept?",
             HIDDEN,
             principals=["me"],
-            fetch_parent=lambda name: Chunk(text=f"{SECRET} open two", acl=("boss",)),
+            required_query_ids=["q1", "q2"],
+            fetch_parent=lambda name: Chunk(text=f"{SECRET} Open two", acl=("boss",) if name == "q" else None),
         )
     shown = [repr(result), str(result.texts), str(result.evidence), str(result.trace), render_evidence(result)]
     shown += [str(result.conflicts), str(result.decisions), str(backend.requests), caplog.text, str(vars(result))]
+    shown += [result.trace.model_dump_json(), explanation(result.trace), decision_table(result, HIDDEN)]
+    shown += [evidence_rules(result), str(result.given_texts), summary(result, "m")]
+    shown += [str(check_citations(f"So [E1]. {n} [E9].", result)) for n in range(2)]
     assert not [text for text in shown if SECRET in text]
-    assert [d.by for d in result.decisions if d.index in (1, 3)] == ["access", "access"]
-    assert result.tokens[1] == 0
+    assert [d.by for d in result.decisions if d.index in (1, 3, 5, 6)] == ["access"] * 4
+    assert [result.tokens[n] for n in (1, 3, 5, 6)] == [0] * 4
+    assert len(result.chunks) == 3
 
 
 @pytest.mark.parametrize(
@@ -189,7 +298,7 @@ async def test_a_grading_made_for_another_caller_says_nothing_of_what_this_one_m
     one = pruner(noted, reasons=True)
     grading = await one.grade("q", HIDDEN, principals=["me", "boss"])
     result = one.assemble("q", HIDDEN, grading, principals=["me"])
-    assert [(d.grade, d.note) for d in result.decisions if d.by == "access"] == [(None, None)] * 2
+    assert [(d.grade, d.note) for d in result.decisions if d.by == "access"] == [(None, None)] * 4
     assert result.decisions[0].note
 
 
@@ -244,6 +353,108 @@ async def test_a_sub_query_whose_chunk_the_budget_took_is_uncovered() -> None:
     assert [c.index for c in result.evidence] == [0, 2]
     assert result.uncovered_query_ids == ("q1",)
     assert [r.tokens is not None and r.tokens > 500 for r in result.trace.rejected] == [True]
+
+
+async def test_a_sub_query_whose_best_chunk_does_not_fit_gets_the_best_that_does() -> None:
+    """Also one below the threshold, and before anything that is not of the reranker's best few."""
+    chunks = [
+        {"text": "a"},
+        {"text": "b " * 500, "query_ids": ["q1"]},
+        {"text": "c c c c c"},
+        {"text": "d", "query_ids": ["q1"]},
+        {"text": "e e", "query_ids": ["q1"]},
+    ]
+    one = pruner(pairs(5, 5, 5, 1, 2), keep_top_k=1, token_budget=10)
+    result = await one.prune("q", chunks, required_query_ids=["q1"])
+    assert [(c.index, c.by) for c in result.evidence] == [(0, "grade"), (4, "coverage")]
+    assert result.uncovered_query_ids == ()
+    reasons = {r.index: r.reason for r in result.trace.rejected}
+    assert reasons == {1: "token_budget", 2: "token_budget", 3: "below_threshold"}
+
+
+@pytest.mark.parametrize("limit", ["token_budget", "token_cap"])
+@pytest.mark.parametrize("answer", [pairs(5, 5, 1, 5), BackendError(Reason.AUTH)])
+async def test_coverage_holds_against_every_limit_on_every_path(limit: str, answer: Answer) -> None:
+    chunks = [
+        {"text": "a"},
+        {"text": "b " * 500, "query_ids": ["q1"]},
+        {"text": "c", "query_ids": ["q1"]},
+        {"text": "d " * 9, "query_ids": ["q2"]},
+    ]
+    one = pruner(answer, keep_top_k=1, fallback_top_n=1, **{limit: 20})
+    result = await one.prune("q", chunks, required_query_ids=["q2", "q1"])
+    assert [c.index for c in result.evidence] == [0, 2, 3]
+    assert result.uncovered_query_ids == ()
+
+
+@pytest.mark.parametrize("limit", ["token_budget", "token_cap"])
+async def test_a_parent_never_takes_the_room_of_a_sub_query(limit: str) -> None:
+    chunks = [{"text": "one", "parent_id": "p"}, {"text": "c", "query_ids": ["q1"]}, "d"]
+    one = pruner(pairs(5, 1, 1), expand="section", keep_top_k=1, **{limit: 13})
+    parents: dict[str | int, Any] = {"p": "one " + "more " * (9 if limit == "token_budget" else 12)}
+    result = one.assemble("q", chunks, None, required_query_ids=["q1"], parents=parents, threshold=5)
+    assert result.uncovered_query_ids == ()
+    assert result.texts[:2] == ["one", "c"]
+    more: dict[str, Any] = {limit: 99}
+    roomy = one.assemble("q", chunks, None, required_query_ids=["q1"], parents=parents, **more)
+    assert roomy.texts[0] == parents["p"]
+
+
+@pytest.mark.parametrize("limit", ["token_budget", "token_cap"])
+async def test_of_a_block_that_does_not_fit_each_child_is_tried_alone(limit: str) -> None:
+    chunks = [{"text": t, "parent_id": "p", "query_ids": [t]} for t in ("one", "two")] + ["d"]
+    one = pruner(expand="section", keep_top_k=0, **{limit: 12})
+    result = one.assemble("q", chunks, required_query_ids=["two"], parents={"p": "one " + "and " * 40 + "two"})
+    assert result.texts == ["one", "two", "d"]
+    assert result.uncovered_query_ids == ()
+    less: dict[str, Any] = {limit: 1}
+    tight = one.assemble("q", chunks, required_query_ids=["two"], parents={"p": "one and two"}, **less)
+    assert tight.texts == (["two"] if limit == "token_cap" else [])
+    assert sorted(r.index for r in tight.trace.rejected) == ([0, 2] if limit == "token_cap" else [0, 1, 2])
+
+
+async def test_what_the_budget_passes_over_takes_nothing_of_the_cap() -> None:
+    chunks = [{"text": "a " * 9, "source_id": "s " * 30}, "b " * 9]
+    result = pruner(keep_top_k=0, token_budget=30, token_cap=10).assemble("q", chunks)
+    assert [c.index for c in result.evidence] == [1]
+    assert result.decisions[0].by == "token_budget"
+
+
+@pytest.mark.parametrize("answer", [pairs(1, 1, 5), BackendError(Reason.AUTH)])
+async def test_when_keep_top_k_fills_max_chunks_the_sub_queries_are_said_to_be_uncovered(answer: Answer) -> None:
+    chunks = ["a", "b", {"text": "c", "query_ids": ["q1"]}]
+    result = await pruner(answer, keep_top_k=2, max_chunks=2).prune("q", chunks, required_query_ids=["q1"])
+    assert [c.index for c in result.evidence] == [0, 1]
+    assert result.uncovered_query_ids == result.trace.uncovered_query_ids == ("q1",)
+    assert result.decisions[2].by == "max_chunks"
+    roomier = pruner().assemble("q", chunks, required_query_ids=["q1"], max_chunks=3)
+    assert roomier.uncovered_query_ids == ()
+
+
+@settings(max_examples=150)
+@given(chunks_strategy, dials_strategy, st.integers(1, 60), st.integers(1, 30))
+def test_no_sub_query_is_left_out_for_whom_there_was_room(
+    chunks: list[dict[str, Any]], dials: dict[str, Any], budget: int, cap: int
+) -> None:
+    """Beside the reranker's best few and the other sub-queries, each as it was given."""
+    dials = {**dials, "token_budget": budget, "token_cap": cap}
+    dials.pop("max_chunks", None)
+    one = pruner(**dials)
+    parents: dict[str | int, Any] = {"a": "The backup is kept 14 days.\n\nNot on the plan.", "b": "is not kept " * 9}
+    asked: dict[str, Any] = {"principals": ["me"], "required_query_ids": ["a", "b"]}
+    result = one.assemble("q", chunks, **asked, parents=parents)
+    ranked = one.assemble(
+        "q", chunks, **asked, token_budget=None, token_cap=None, fallback_top_n=None, max_per_source=None,
+        max_per_parent=None, expand="off", evidence_order="reranker"
+    ).evidence  # fmt: skip
+    best_few = {c.index for c in ranked[: dials.get("keep_top_k", 2)]}
+    shown = {index for c in result.evidence for index in (c.index, *c.merged)}
+    held = [c for c in ranked if c.index in shown and (c.index in best_few or not {"a", "b"}.isdisjoint(c.query_ids))]
+    for name in result.uncovered_query_ids:
+        for other in (c for c in ranked if name in c.query_ids):
+            both = [*held, other]
+            blocks = Words().count(render_evidence(result_of(both)))
+            assert blocks > budget or sum(Words().count(c.text) for c in both) > cap
 
 
 LONG = "The backups of a workspace are kept in the region of the customer and can be restored at will "

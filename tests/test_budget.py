@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.budget import FitBudget, TokenBudget
+from pruner.budget import FitBudget, Room, TokenBudget, Unexpanded
 from pruner.candidates import By, Candidate
 from pruner.errors import ConfigError
 from pruner.evidence import render_evidence
@@ -112,7 +112,7 @@ def test_the_trace_says_what_each_chunk_cost_kept_or_not() -> None:
 @given(rows, stages)
 def test_what_is_rendered_never_exceeds_the_budget(candidates: list[Candidate], stage: FitBudget) -> None:
     shown = render_evidence(result_of(stage(candidates).kept))
-    assert stage.counter.count(shown) <= stage.budget
+    assert stage.counter.count(shown) <= (stage.budget or 0)
 
 
 @given(rows, stages)
@@ -129,6 +129,64 @@ def test_whatever_was_dropped_did_not_fit_beside_what_went_before_it(
     candidates: list[Candidate], stage: FitBudget
 ) -> None:
     result = stage(candidates)
-    used = sum(c.tokens or 0 for c in result.kept)
-    assert used <= stage.budget
-    assert all(result.costs[index] > stage.budget - used for index in result.dropped)
+    left = (stage.budget or 0) - sum(c.tokens or 0 for c in result.kept)
+    assert left >= 0
+    assert all(result.costs[index] > left for index in result.dropped)
+
+
+def cap(tokens: int) -> FitBudget:
+    return FitBudget(None, Words(), cap=tokens)
+
+
+def plain(index: int, n: int, **fields: Any) -> Candidate:
+    return candidate(index, " ".join(["w"] * n), **fields)
+
+
+def test_a_cap_counts_the_texts_alone_and_passes_over_what_does_not_fit() -> None:
+    result = cap(10)([plain(0, 4), plain(1, 9), plain(2, 5)])
+    assert [(c.index, c.tokens) for c in result.kept] == [(0, 4), (2, 5)]
+    assert (result.dropped, result.costs) == ({1: By.TOKEN_CAP}, {0: 4, 1: 9, 2: 5})
+
+
+def test_a_cap_holds_even_against_the_protected() -> None:
+    stage = FitBudget(None, Words(), first=frozenset({0}), cap=3)
+    assert kept(stage, [plain(0, 4, order=0), plain(1, 3, order=1)]) == [1]
+
+
+def test_with_both_limits_each_is_held_and_named() -> None:
+    rows = [plain(0, 8), plain(1, 5, source_id="s " * 20), plain(2, 5)]
+    result = FitBudget(20, Words(), cap=6)(rows)
+    assert [c.index for c in result.kept] == [2]
+    assert result.dropped == {0: By.TOKEN_CAP, 1: By.TOKEN_BUDGET}
+
+
+@pytest.mark.parametrize("stage", [FitBudget(6, Words()), cap(3)])
+def test_one_that_does_not_fit_with_its_headings_is_tried_as_it_was_given(stage: FitBudget) -> None:
+    headed = replace(plain(0, 3), text="Terms / Backups\n\nw w w")
+    assert [c.text for c in stage([headed]).kept] == ["w w w"]
+
+
+@given(rows, st.integers(0, 60), st.sampled_from(COUNTERS))
+def test_no_cap_is_ever_exceeded(candidates: list[Candidate], tokens: int, counter: Any) -> None:
+    left = FitBudget(None, counter, cap=tokens)(candidates).kept
+    assert sum(counter.count(c.text) for c in left) <= tokens
+
+
+@pytest.mark.parametrize("limit", [{"budget": 10}, {"budget": None, "cap": 7}], ids=str)
+def test_a_limit_is_exact(limit: dict[str, Any]) -> None:
+    row = [words(0, 10)]
+    assert kept(FitBudget(counter=Words(), **limit), row) == [0]
+    less = {name: tokens and tokens - 1 for name, tokens in limit.items()}
+    assert kept(FitBudget(counter=Words(), **less), row) == []
+
+
+def test_room_holds_each_once() -> None:
+    room = Room(Words(), None, 5, 9)
+    assert [room.hold(c) for c in (plain(0, 3), plain(0, 3), plain(1, 3), plain(2, 2))] == [True, True, False, True]
+    assert room.held == {0, 2}
+
+
+def test_what_is_shown_as_it_was_given_has_nothing_of_a_parent() -> None:
+    grown = replace(plain(0, 1), text="more w", parent=plain(9, 2).chunk, spans=((0, 6),))
+    left = Unexpanded(frozenset({0}))([grown, replace(grown, index=1)]).kept
+    assert [(c.text, c.parent is None, c.spans) for c in left] == [("w", True, ()), ("more w", False, ((0, 6),))]

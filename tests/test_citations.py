@@ -43,6 +43,24 @@ def test_an_answer_that_cites_each_sentence_is_in_order() -> None:
         "[E1/E7]",
         "〔E1〕［Ｅ7］",
         "[E1, page 3] [E7, page 4]",
+        "(E1) (E7)",
+        "(E1, E7)",
+        "(E1 and E7)",
+        "（E1、E7）",
+        "[E1, 7]",
+        "[E1; 7; E1]",
+        "(E1, 7)",
+        "[see E1 and E7]",
+        "[Source: E1; E7]",
+        "(see E1, E7)",
+        "[^E1][^E7]",
+        "[[E1]] [[E7]]",
+        "**[E1]** *[E7]*",
+        "[E01][E007]",
+        "[E1](#e1) [E7](#e7)",
+        "[E1,\n E7]",
+        "[E1" + ", E1" * 99 + ", E7]",
+        "[E1,E7] [E7]",
     ],
 )
 def test_ids_that_no_block_has_are_found_however_they_are_written(cite: str) -> None:
@@ -56,10 +74,28 @@ def test_a_range_cites_all_between_its_ends() -> None:
     assert check_citations("It keeps 14 days [E1]. Pro keeps more [E2–E4].", RESULT).unknown == ("E3", "E4")
     assert check_citations("So [E1-3].", RESULT).cited == ("E1", "E2", "E3")
     assert check_citations("So [E1-E999999999].", RESULT).unknown == ("E999999999",)
+    assert check_citations("So (E1-E3, 5).", RESULT).cited == ("E1", "E2", "E3", "E5")
+    assert check_citations("So [E1][E99999999999999].", RESULT).unknown == ("E99999999999999",)
+
+
+def test_numbers_beside_an_id_that_are_no_ids_are_none() -> None:
+    for cite in ("[E1, page 3]", "[E1, p. 3, 4]", "[E1, 2025 edition]", "[E1: 14 days]", "(E1, page 3)"):
+        assert check_citations(f"It keeps 14 days {cite}.", RESULT).cited == ("E1",)
 
 
 @pytest.mark.parametrize(
-    "answer", ["[E1" + " " * 50_000 + "x", "[E1" + " E1" * 20_000, "[ " * 20_000, f"[E{'9' * 5_000}]"]
+    "answer",
+    [
+        "[E1" + " " * 50_000 + "x",
+        "[E1" + " E1" * 20_000,
+        "[ " * 20_000,
+        f"[E{'9' * 5_000}]",
+        "(a " * 20_000,
+        "(E1" * 20_000,
+        "[a b c " * 9_000,
+        "(E1" + " ," * 20_000,
+        "[E1" + ",1" * 20_000,
+    ],
 )
 def test_a_long_answer_of_anything_is_read_at_once(answer: str) -> None:
     started = time.process_time()
@@ -67,7 +103,20 @@ def test_a_long_answer_of_anything_is_read_at_once(answer: str) -> None:
     assert time.process_time() - started < 1
 
 
-@pytest.mark.parametrize("answer", ["E7 keeps it.", "See [1].", "[Example 7]", "[E]"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "E7 keeps it.",
+        "See [1].",
+        "[Example 7]",
+        "[E]",
+        "(E7 keeps it)",
+        "(E)",
+        "(a list of E7x)",
+        "[none of the many words E7]",
+        "f(E)",
+    ],
+)
 def test_what_is_no_citation_is_none(answer: str) -> None:
     assert check_citations(answer, RESULT).cited == ()
 
@@ -83,6 +132,8 @@ def test_sentences_without_a_citation_are_found() -> None:
         "保留14天。[E1] 保留90天【E2】。",
         'He says "14 days." [E1]',
         "- 14 days [E1]\n- 90 [E2]",
+        "It keeps 14 days (E1). Pro keeps 90. (E2) (E1)",
+        "保留14天（E1）。保留90天。（E2）",
     ],
 )
 def test_a_citation_behind_the_full_stop_belongs_to_the_sentence_before_it(answer: str) -> None:

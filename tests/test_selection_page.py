@@ -17,13 +17,13 @@ def test_every_field_of_a_chunk_is_on_the_page() -> None:
 
 
 def test_every_selection_dial_is_on_the_page() -> None:
-    elsewhere = {"scoring", "token_cap", "policy"}
+    elsewhere = {"scoring", "policy"}
     dials = PrunerConfig().selection_dials().keys() - elsewhere
     assert not [name for name in dials if f"`{name}`" not in PAGE]
 
 
-def test_every_reason_to_drop_is_on_the_page_but_that_of_the_plain_cap() -> None:
-    assert not [by for by in By if by not in KEEPING | {By.TOKEN_CAP} and f"`{by}`" not in PAGE]
+def test_every_reason_to_drop_is_on_the_page() -> None:
+    assert not [by for by in By if by not in KEEPING and f"`{by}`" not in PAGE]
 
 
 def test_the_trace_on_the_page_is_the_trace() -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.packing import MaxChunks, TokenCap
+from pruner.budget import FitBudget
+from pruner.diversity import Select
 from pruner.preparation import MinScore
 from pruner.schema import By, Candidate, Chunk, Grade
 from pruner.selection import FallbackTopN, KeepAll, Threshold
@@ -48,8 +49,8 @@ stages_strategy = st.sampled_from(
         FallbackTopN(None),
         FallbackTopN(3),
         KeepAll(),
-        MaxChunks(3, 2),
-        TokenCap(11, 2, Words()),
+        Select(max_chunks=3, first=(0, 1)),
+        FitBudget(None, Words(), cap=11),
         MinScore(0.5, 2),
     ]
 )
@@ -84,28 +85,6 @@ def test_fallback_keeps_the_first_n_or_all() -> None:
     assert kept(FallbackTopN(None), graded(None, None, None)) == [0, 1, 2]
 
 
-def test_max_chunks_takes_the_best_graded_after_the_first_few() -> None:
-    assert kept(MaxChunks(3, 1), graded(3, 3, 4, 5)) == [0, 2, 3]
-
-
-def test_max_chunks_prefers_the_higher_expected_grade_among_equals() -> None:
-    three = [candidate(0, 3, 3.1), candidate(1, 3, 2.6), candidate(2, 3, 3.4)]
-    assert kept(MaxChunks(2, 0), three) == [0, 2]
-
-
-def test_a_cap_treats_the_ungraded_as_needed() -> None:
-    assert kept(MaxChunks(2, 0), graded(4, None, 5)) == [1, 2]
-
-
-def test_token_cap_passes_over_what_does_not_fit_and_tries_the_next() -> None:
-    rows = [candidate(0, 5, words=4), candidate(1, 5, words=9), candidate(2, 5, words=5)]
-    assert kept(TokenCap(10, 0, Words()), rows) == [0, 2]
-
-
-def test_token_cap_holds_even_against_the_first_chunk() -> None:
-    assert kept(TokenCap(3, 2, Words()), [candidate(0, 5, words=4), candidate(1, 1, words=3)]) == [1]
-
-
 def test_min_score_spares_the_first_few_and_the_unscored() -> None:
     rows = [
         candidate(0, score=0.1),
@@ -135,12 +114,6 @@ def test_every_stage_is_idempotent(rows: list[Candidate], stage: Stage) -> None:
 def test_a_higher_threshold_never_keeps_more(rows: list[Candidate], a: float, b: float, use_expected: bool) -> None:
     low, high = sorted((a, b))
     assert set(kept(Threshold(high, 2, use_expected), rows)) <= set(kept(Threshold(low, 2, use_expected), rows))
-
-
-@given(candidates_strategy, st.integers(1, 20), st.integers(0, 5))
-def test_no_cap_is_ever_exceeded(rows: list[Candidate], cap: int, top_k: int) -> None:
-    assert len(MaxChunks(cap, top_k)(rows).kept) <= cap
-    assert sum(Words().count(c.text) for c in TokenCap(cap, top_k, Words())(rows).kept) <= cap
 
 
 def _lose(candidates: Sequence[Candidate]) -> StageResult:

@@ -1,37 +1,45 @@
 """What the integrations share: a pruner from what a user has at hand, documents to chunks, and copies back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
-from datetime import date
 from numbers import Real
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from pruner.config import PrunerConfig
-from pruner.errors import ConfigError
+from pruner.errors import ConfigError, RequestError
 from pruner.pipeline import Pruner
-from pruner.schema import Decision, PruneResult
+from pruner.preparation import to_chunks
+from pruner.schema import Chunk, Decision, PruneResult
 
 __all__ = [
     "MARK",
+    "METADATA_FIELDS",
     "Chunks",
+    "Keys",
+    "KeysField",
     "Mark",
+    "NamesField",
     "Prunable",
     "PrunerField",
     "as_pruner",
     "copies",
     "dials_of",
+    "lookup",
     "make_chunk",
     "missing",
     "outcome",
 ]
 
+# What of a chunk a document's metadata may hold; id, text and score have their places in each framework.
+METADATA_FIELDS = tuple(name for name in Chunk.model_fields if name not in ("text", "id", "score", "metadata"))
 # The metadata key under which a kept copy carries its mark.
 MARK = "pruner"
 
 Mark: TypeAlias = dict[str, Any]
-Chunks: TypeAlias = list[dict[str, Any]]
+Chunks: TypeAlias = list[Chunk]
+Keys: TypeAlias = Mapping[str, tuple[str, ...]]
 Prunable: TypeAlias = Pruner | PrunerConfig | Mapping[str, Any]
 
 D = TypeVar("D")
@@ -85,17 +93,78 @@ def _with_key(config: PrunerConfig) -> PrunerConfig:
     return config if config.api_key else PrunerConfig.load(**config.model_dump(exclude={"api_key"}))
 
 
-def make_chunk(text: str, metadata: Mapping[Any, Any], *, id: str | None, score: object) -> dict[str, Any]:
-    """Describe a document to the pruner: its score, title and date too, where they are what they should be."""
-    title, day = metadata.get("title"), metadata.get("date")
-    return {
-        "text": text,
-        "id": id,
-        "score": float(score) if isinstance(score, Real) and not isinstance(score, bool) else None,
-        "title": title if isinstance(title, str) else None,
-        "date": day if isinstance(day, str | date) else None,
-        "metadata": metadata,
-    }
+def _names(given: object) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Collection) or not all(isinstance(name, str) for name in given):
+        raise ConfigError("principals and required_query_ids must be lists of str")
+    return tuple(given)
+
+
+def _checked_keys(given: object) -> dict[str, str | None]:
+    keys: dict[Any, Any] = dict(given) if isinstance(given, Mapping) else {"": given}
+    if unknown := [name for name in keys if name not in METADATA_FIELDS]:
+        raise ConfigError(f"metadata_keys has no field {unknown[0]!r}; it has {', '.join(METADATA_FIELDS)}")
+    if wrong := [name for name, key in keys.items() if not isinstance(key, str | None)]:
+        raise ConfigError(f"metadata_keys: the key for {wrong[0]!r} must be a str or None")
+    return keys
+
+
+NamesField = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""Type of a framework model's field for principals or sub-queries."""
+
+KeysField = Annotated[dict[str, str | None], BeforeValidator(_checked_keys)]
+"""Type of a framework model's field for `metadata_keys`: chunk field → key of the metadata, None: do not look."""
+
+
+def lookup(given: Mapping[str, str | None], **usual: str) -> Keys:
+    """Say under which keys of the metadata a chunk's fields are looked up; the first that is there counts.
+
+    Args:
+        given: field → key in place of the usual ones; None: the field is not looked up.
+        usual: field → the framework's own key for it, looked up after the field's name.
+
+    Raises:
+        ConfigError: there is no such field.
+    """
+    keys = {name: tuple(filter(None, (name, usual.get(name)))) for name in METADATA_FIELDS}
+    return keys | {name: (key,) if key else () for name, key in _checked_keys(given).items()}
+
+
+def make_chunk(
+    text: str, metadata: Mapping[Any, Any], keys: Keys, *, id: str | None, score: object, **known: Any
+) -> Chunk:
+    """Make a chunk of a document.
+
+    What the metadata hold for a field is left out where it is not what it should be; an `acl` that cannot be read
+    admits no one.
+
+    Args:
+        text: of the document.
+        metadata: of the document.
+        keys: from `lookup`.
+        id: of the document.
+        score: the reranker's; none if it is no number.
+        known: fields that the document itself has, for where the metadata say nothing.
+    """
+    found = {name: value for name, value in known.items() if value is not None}
+    for name, places in keys.items():
+        if key := next((key for key in places if metadata.get(key) is not None), None):
+            found[name] = metadata[key]
+    real = isinstance(score, Real) and not isinstance(score, bool)
+    own = {"text": text, "id": id, "score": float(score) if real else None, "metadata": metadata}  # type: ignore[arg-type]
+    try:
+        return to_chunks([{**own, **found}])[0]
+    except RequestError:
+        readable = {name: value for name, value in found.items() if _can_be_read(name, value)}
+        closed = {"acl": ()} if "acl" in found.keys() - readable.keys() else {}
+        return to_chunks([{**own, **readable, **closed}])[0]
+
+
+def _can_be_read(name: str, value: object) -> bool:
+    try:
+        to_chunks([{"text": "", name: value}])
+    except RequestError:
+        return False
+    return True
 
 
 def copies(
@@ -120,8 +189,10 @@ def _mark(result: PruneResult[Any], decision: Decision) -> Mark:
 
 
 def outcome(result: PruneResult[Any]) -> dict[str, Any]:
-    """Return as plain values the decisions, those on what was dropped too, the status and the reason."""
-    return {"decisions": [_plain(decision) for decision in result.decisions], **_status(result)}
+    """Return as plain values the decisions, those on what was dropped too, what is uncovered, status and reason."""
+    uncovered = list(result.uncovered_query_ids)
+    decisions = [_plain(decision) for decision in result.decisions]
+    return {"decisions": decisions, "uncovered_query_ids": uncovered, **_status(result)}
 
 
 def _plain(decision: Decision) -> dict[str, Any]:

@@ -1,17 +1,20 @@
 """LangChain: a document compressor, for `ContextualCompressionRetriever` and for chains."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from pruner.integrations.adapter import (
     MARK,
     Chunks,
+    KeysField,
     Mark,
+    NamesField,
     Prunable,
     PrunerField,
     copies,
+    lookup,
     make_chunk,
     missing,
     outcome,
@@ -36,6 +39,10 @@ class PrunerCompressor(BaseDocumentCompressor):
     Args:
         pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `model_dump()` stores it as its dials.
         score_key: key of the metadata that holds the reranker's score; documents without it have none.
+        metadata_keys: field of a `Chunk` → key of the metadata that holds it, None: none does. By default its own name,
+            then `source` (`source_id`), `doc_id` (`parent_id`) and `start_index` (`start_char`).
+        principals: whom the caller speaks for, as for `Pruner.prune`; make one compressor for each, of one pruner.
+        required_query_ids: sub-queries that each get their best document first.
 
     Raises:
         ConfigError: a dial is wrong, or a key, an extra or a model is missing.
@@ -45,9 +52,26 @@ class PrunerCompressor(BaseDocumentCompressor):
 
     pruner: PrunerField
     score_key: str = "relevance_score"
+    metadata_keys: KeysField = Field(default_factory=dict)
+    principals: NamesField = ()
+    required_query_ids: NamesField = ()
 
-    def __init__(self, pruner: Prunable, *, score_key: str = "relevance_score") -> None:
-        super().__init__(pruner=pruner, score_key=score_key)  # type: ignore[call-arg]
+    def __init__(
+        self,
+        pruner: Prunable,
+        *,
+        score_key: str = "relevance_score",
+        metadata_keys: Mapping[str, str | None] | None = None,
+        principals: Collection[str] = (),
+        required_query_ids: Collection[str] = (),
+    ) -> None:
+        super().__init__(  # type: ignore[call-arg]
+            pruner=pruner,
+            score_key=score_key,
+            metadata_keys=metadata_keys or {},
+            principals=principals,
+            required_query_ids=required_query_ids,
+        )
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
@@ -68,15 +92,20 @@ class PrunerCompressor(BaseDocumentCompressor):
 
     def _prune(self, given: dict[str, Any]) -> dict[str, Any]:
         chunks = self._to_chunks(given["documents"])
-        return _outputs(given["documents"], chunks, self.pruner.prune_sync(given["query"], chunks))
+        return _outputs(given["documents"], chunks, self.pruner.prune_sync(given["query"], chunks, **self._asked()))
 
     async def _aprune(self, given: dict[str, Any]) -> dict[str, Any]:
         chunks = self._to_chunks(given["documents"])
-        return _outputs(given["documents"], chunks, await self.pruner.prune(given["query"], chunks))
+        return _outputs(given["documents"], chunks, await self.pruner.prune(given["query"], chunks, **self._asked()))
+
+    def _asked(self) -> dict[str, Any]:
+        return {"principals": self.principals, "required_query_ids": self.required_query_ids}
 
     def _to_chunks(self, documents: Sequence[Document]) -> Chunks:
+        keys = lookup(self.metadata_keys, source_id="source", parent_id="doc_id", start_char="start_index")
         return [
-            make_chunk(d.page_content, d.metadata, id=d.id, score=d.metadata.get(self.score_key)) for d in documents
+            make_chunk(d.page_content, d.metadata, keys, id=d.id, score=d.metadata.get(self.score_key))
+            for d in documents
         ]
 
 

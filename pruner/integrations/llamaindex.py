@@ -1,20 +1,27 @@
 """LlamaIndex: a node postprocessor, for a query engine after its retriever and rerankers."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from pydantic import Field
 
 from pruner.errors import RequestError
 from pruner.integrations.adapter import (
     MARK,
     Chunks,
+    Keys,
+    KeysField,
     Mark,
+    NamesField,
     Prunable,
     PrunerField,
     copies,
+    lookup,
     make_chunk,
     missing,
     outcome,
 )
-from pruner.schema import PruneResult
+from pruner.schema import Chunk, PruneResult
 
 try:
     from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -33,6 +40,7 @@ class PruneEndEvent(ReRankEndEvent):
     """The nodes kept, as any listener to rerankers reads them, and what was decided on each node given."""
 
     decisions: list[dict[str, Any]]
+    uncovered_query_ids: list[str]
     status: str
     reason: str | None
 
@@ -50,15 +58,37 @@ class PrunerPostprocessor(BaseNodePostprocessor):
 
     Args:
         pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `to_dict()` stores it as its dials.
+        metadata_keys: field of a `Chunk` → key of the metadata that holds it, None: none does. By default its own name,
+            then `page_label` (`page`); where there is neither, the node's own source, parent, offsets and embedding.
+        principals: whom the caller speaks for, as for `Pruner.prune`; make one postprocessor for each, of one pruner.
+        required_query_ids: sub-queries that each get their best node first.
+        framework: what every postprocessor takes, such as `callback_manager`.
 
     Raises:
         ConfigError: a dial is wrong, or a key, an extra or a model is missing.
     """
 
     pruner: PrunerField
+    metadata_keys: KeysField = Field(default_factory=dict)
+    principals: NamesField = ()
+    required_query_ids: NamesField = ()
 
-    def __init__(self, pruner: Prunable, **framework: Any) -> None:
-        super().__init__(pruner=pruner, **framework)  # type: ignore[call-arg]
+    def __init__(
+        self,
+        pruner: Prunable,
+        *,
+        metadata_keys: Mapping[str, str | None] | None = None,
+        principals: Collection[str] = (),
+        required_query_ids: Collection[str] = (),
+        **framework: Any,
+    ) -> None:
+        super().__init__(  # type: ignore[call-arg]
+            pruner=pruner,
+            metadata_keys=metadata_keys or {},
+            principals=principals,
+            required_query_ids=required_query_ids,
+            **framework,
+        )
 
     @classmethod
     def class_name(cls) -> str:
@@ -76,20 +106,24 @@ class PrunerPostprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query, chunks = self._begin(nodes, query_bundle)
-        return _end(nodes, chunks, self.pruner.prune_sync(query, chunks))
+        return _end(nodes, chunks, self.pruner.prune_sync(query, chunks, **self._asked()))
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query, chunks = self._begin(nodes, query_bundle)
-        return _end(nodes, chunks, await self.pruner.prune(query, chunks))
+        return _end(nodes, chunks, await self.pruner.prune(query, chunks, **self._asked()))
 
     def _begin(self, nodes: list[NodeWithScore], bundle: QueryBundle | None) -> tuple[str, Chunks]:
         if bundle is None:
             raise RequestError("there is nothing to prune by: give query_str or query_bundle")
         model = self.pruner.config.model
         _dispatcher.event(ReRankStartEvent(query=bundle, nodes=nodes, top_n=len(nodes), model_name=model))
-        return bundle.query_str, [_to_chunk(node) for node in nodes]
+        keys = lookup(self.metadata_keys, page="page_label")
+        return bundle.query_str, [_to_chunk(node, keys) for node in nodes]
+
+    def _asked(self) -> dict[str, Any]:
+        return {"principals": self.principals, "required_query_ids": self.required_query_ids}
 
 
 def _end(nodes: list[NodeWithScore], chunks: Chunks, result: PruneResult[Any]) -> list[NodeWithScore]:
@@ -98,9 +132,20 @@ def _end(nodes: list[NodeWithScore], chunks: Chunks, result: PruneResult[Any]) -
     return kept
 
 
-def _to_chunk(scored: NodeWithScore) -> dict[str, Any]:
+def _to_chunk(scored: NodeWithScore, keys: Keys) -> Chunk:
     node = scored.node
-    return make_chunk(node.get_content(MetadataMode.NONE), node.metadata, id=node.node_id, score=scored.score)
+    return make_chunk(
+        node.get_content(MetadataMode.NONE),
+        node.metadata,
+        keys,
+        id=node.node_id,
+        score=scored.score,
+        source_id=node.source_node and node.source_node.node_id,
+        parent_id=node.parent_node and node.parent_node.node_id,
+        start_char=getattr(node, "start_char_idx", None),
+        end_char=getattr(node, "end_char_idx", None),
+        embedding=node.embedding,
+    )
 
 
 def _copy(scored: NodeWithScore, text: str, mark: Mark) -> NodeWithScore:

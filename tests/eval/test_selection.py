@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eval.lists import LabelledList
-from eval.selection import STRATEGIES, measure, select, table
+from eval.selection import STRATEGIES, by_labels, measure, select, table
 from pruner import Chunk, Grade, Grading, Status
 
 SOURCE = "Rice is boiled. Basic backups are kept for 14 days. Tea is hot. Nobody came on Monday."
@@ -71,6 +71,13 @@ def test_extracting_shortens_what_is_shown_and_keeps_its_spans_valid() -> None:
 def test_spans_that_the_source_does_not_have_are_not_valid() -> None:
     moved = replace(LIST, sources={"s": f"New. {SOURCE}"})
     assert measure(moved, select(B, moved, None)).valid == 0.5
+
+
+def test_by_the_labels_a_chunk_is_essential_when_it_shows_a_part_of_a_needed_passage() -> None:
+    for start, end, grades in ((50, 60, (5, 5, 1)), (51, 60, (1, 1, 1)), (0, 1, (5, 5, 1))):
+        ((_, grading),) = by_labels([replace(LIST, references=(("s", start, end),))])
+        assert grading is not None
+        assert (grading.grades, grading.status) == (grades, "ok")
 
 
 def test_the_table_has_a_line_per_strategy_with_and_without_grading_and_no_text() -> None:

@@ -1,12 +1,20 @@
+import ast
+import asyncio
 import contextlib
 import io
+import re
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "evidence.py"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "evidence.py"
+SECTION = (ROOT / "README.md").read_text(encoding="utf-8").partition("## From chunks to a checked answer")[2]
+CODE, OUTPUT = re.findall(r"```(?:python)?\n(.*?)```", SECTION, re.DOTALL)[:2]
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +55,29 @@ def test_the_example_covers_every_sub_query(shown: str) -> None:
 def test_the_example_passes_the_good_answer_and_finds_what_is_wrong_with_the_other(shown: str) -> None:
     assert shown.count("-> in order") == 1
     assert "-> unknown ('E7',), uncited ['Pro keeps them for ever.']" in shown
+
+
+def test_what_the_readme_shows_is_what_the_example_writes(shown: str) -> None:
+    assert [part for part in OUTPUT.strip().split("\n\n") if part not in shown] == []
+
+
+def test_the_code_in_the_readme_runs_to_the_same_blocks_and_a_checked_answer(
+    shown: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    example = runpy.run_path(str(EXAMPLE))
+    (tmp_path / "grades").write_text(example["GRADES"])
+    monkeypatch.setenv("PRUNER_MODEL", f"scripted:{tmp_path / 'grades'}")
+    asked: dict[str, str] = {}
+
+    async def generate(**turns: str) -> str:
+        asked.update(turns)
+        return str(example["CARELESS"])
+
+    store = SimpleNamespace(section=example["fetch_parent"])
+    names: dict[str, Any] = {"chunks": example["CHUNKS"], "store": store, "generate": generate}
+    code = compile(CODE, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    asyncio.run(eval(code, names))
+    blocks = shown[shown.index("<evidence id") : shown.rindex("</evidence>")]
+    assert asked["user"].startswith(blocks)
+    assert "E1 and E2" in asked["system"]
+    assert names["report"].unknown == ("E7",)

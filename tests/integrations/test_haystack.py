@@ -81,7 +81,7 @@ def test_a_pipeline_survives_yaml_with_its_secret(monkeypatch: pytest.MonkeyPatc
     assert stored.api_key == secret
     monkeypatch.setenv("MY_KEY", "sk-mine")
     read.warm_up()
-    config = stored._warm().config
+    config = stored._maker.make().config
     assert (config.model, config.threshold, config.keep_top_k) == ("openai:m", 4, 0)
     assert config.api_key.get_secret_value() == "sk-mine"
 
@@ -107,7 +107,7 @@ def test_a_stored_pipeline_is_read_only_by_those_who_trust_it() -> None:
 )
 def test_a_stored_component_has_its_dials_and_no_key(given: Any) -> None:
     stored = PrunerComponent(given).to_dict()
-    assert stored["init_parameters"] == {"pruner": {"threshold": 4.0}, "api_key": None}
+    assert stored["init_parameters"] == {"pruner": {"threshold": 4.0}, "api_key": None, "metadata_keys": {}}
     assert PrunerComponent.from_dict(stored).dials == {"threshold": 4.0}
 
 

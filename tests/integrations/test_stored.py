@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from haystack.utils import Secret
 from pydantic import SecretStr
 
 from pruner import Pruner, PrunerConfig
@@ -18,7 +19,7 @@ MADE: dict[str, tuple[Callable[[Pruner], Any], Callable[[Any], Pruner]]] = {
     "pruner": (lambda pruner: pruner, lambda made: made),
     "langchain": (lambda pruner: PrunerCompressor(pruner=pruner), lambda made: made.pruner),
     "llamaindex": (lambda pruner: PrunerPostprocessor(pruner=pruner), lambda made: made.pruner),
-    "haystack": (PrunerComponent, lambda made: made._warm()),
+    "haystack": (PrunerComponent, lambda made: made._maker.make()),
 }
 
 each = pytest.mark.parametrize(("make", "pruner_of"), [pytest.param(*two, id=name) for name, two in MADE.items()])
@@ -40,6 +41,44 @@ def test_a_pickle_has_the_dials_and_no_key(make: Any, pruner_of: Any, monkeypatc
     config = pruner_of(pickle.loads(pickled)).config
     assert (config.threshold, config.keep_top_k) == (4, 2)
     assert config.api_key.get_secret_value() == "sk-of-the-environment"
+
+
+CONFIG = PrunerConfig(threshold=4, api_key=SecretStr("sk-secret"))
+
+
+@pytest.mark.parametrize("given", [CONFIG, {"threshold": 4, "api_key": "sk-secret"}], ids=["config", "mapping"])
+@pytest.mark.parametrize("make", [PrunerCompressor, PrunerPostprocessor, PrunerComponent])
+@pytest.mark.parametrize("used", [False, True])
+def test_whatever_a_component_was_made_from_its_pickle_has_no_key(
+    make: Any, given: Any, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Any = make(given)
+    if used and make is PrunerComponent:
+        made.warm_up()
+    pickled = pickle.dumps(made)
+    assert b"sk-" not in pickled
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    read = pickle.loads(pickled)
+    config = (read._maker.make() if make is PrunerComponent else read.pruner).config
+    assert (config.threshold, config.api_key.get_secret_value()) == (4, "sk-of-the-environment")
+
+
+def test_a_pickled_secret_is_the_name_of_a_variable_and_never_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-mine")
+    named = PrunerComponent({}, api_key=Secret.from_env_var("MY_KEY"))
+    named.warm_up()
+    pickled = pickle.dumps(named)
+    assert b"sk-" not in pickled
+    assert pickle.loads(pickled).api_key == Secret.from_env_var("MY_KEY")
+    token = pickle.dumps(PrunerComponent({}, api_key=Secret.from_token("sk-secret")))
+    assert b"sk-" not in token
+    assert pickle.loads(token).api_key is None
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_in_the_same_process_keeps_the_key(copied: Any) -> None:
+    config = copied(PrunerComponent(CONFIG))._maker.make().config
+    assert config.api_key.get_secret_value() == "sk-secret"
 
 
 @each
