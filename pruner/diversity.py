@@ -108,12 +108,12 @@ class _Turn:
         if self._rules.policy == "authoritative":
             pools.insert(0, np.array([is_official(c) for c in self._ranked], np.bool_))
         for pool in pools:
-            while (left := self._open & pool).any():
-                self._take_or_drop(int(np.where(left, self._score, -np.inf).argmax()))
+            for _ in range(int((self._open & pool).sum())):  # Each turn closes one.
+                self._take_or_drop(int(np.where(self._open & pool, self._score, -np.inf).argmax()))
 
     def _scored(self) -> NDArray[np.float64]:
         weight = self._rules.mmr_lambda
-        return np.asarray(np.round(weight * self._relevance - (1 - weight) * self._redundancy, _DECIMALS))
+        return (weight * self._relevance - (1 - weight) * self._redundancy).round(_DECIMALS)
 
     def _take_or_drop(self, n: int) -> None:
         for reason, cap, keys, taken in self._caps:

@@ -58,7 +58,7 @@ def header(candidate: Candidate, number: int) -> str:
 
 def body(candidate: Candidate) -> str:
     """Write the text of a candidate so that it cannot be taken for anything but text."""
-    return _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", escape(candidate.text, quote=False))
+    return _sendable(escape(candidate.text, quote=False))
 
 
 def _origin(chunk: Chunk) -> dict[str, str | int | None]:
@@ -73,4 +73,9 @@ def _origin(chunk: Chunk) -> dict[str, str | int | None]:
 
 
 def _attribute(value: str | int) -> str:
-    return escape(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(str(value).split())))
+    return escape(_sendable(" ".join(str(value).split())))
+
+
+def _sendable(text: str) -> str:
+    # What is printable holds nothing of it, and is known in half the time.
+    return text if text.replace("\n", "").isprintable() else _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text)

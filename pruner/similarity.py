@@ -103,20 +103,23 @@ def embedding_cosines(candidates: Sequence[Candidate]) -> Matrix | None:
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # What is too large becomes infinite, and is refused.
             vectors = np.asarray(given, dtype=np.float32)
-            lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+            if vectors.ndim != 2:
+                return None
+            products = vectors @ vectors.T
     except (TypeError, ValueError):
         return None
-    if vectors.ndim != 2 or not np.isfinite(lengths).all() or not lengths.all():
+    lengths = np.sqrt(products.diagonal())
+    if not np.isfinite(lengths).all() or not lengths.all():
         return None
-    vectors = vectors / lengths
-    return np.asarray(vectors @ vectors.T, np.float32)
+    return np.asarray(products / lengths / lengths[:, None], np.float32)
 
 
 def _products(rows: _Ids, columns: _Ids, weights: Matrix, n: int) -> Matrix:
     """Multiply a sparse matrix with n rows by its own transpose; each place is given once, sorted by column and row."""
     holding = np.bincount(columns)
     common = np.repeat(holding > _RARE, holding)
-    total = _pair_by_pair(rows[~common], columns[~common], weights[~common], n)
+    rare = np.repeat((holding > 1) & (holding <= _RARE), holding)
+    total = _pair_by_pair(rows[rare], columns[rare], weights[rare], n)
     total = total + total.T
     ids = np.repeat(np.cumsum(holding > _RARE) - 1, holding)
     for start in range(0, int((holding > _RARE).sum()), _BLOCK):
