@@ -3,7 +3,8 @@
 Every stage is on: access, revision, all kinds of duplicates, threshold, coverage, MMR by embeddings of 1,536
 dimensions, caps, sentences around each chunk from its parent, merging, token budget, order; in one row extract too. The
 chunks are distinct ones of 300 tokens, three to a parent; one in ten is a near copy. Their tokens have been counted
-once, as the grading does. Processor time, of this thread, is less disturbed by a busy machine than the wall clock.
+once, as the grading does. Processor time, of this thread, is less disturbed by a busy machine than the wall clock. How
+fast the machine is just now says the yardstick, a plain regular expression over the same texts: compare by the ratio.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import cProfile
 import os
 import pstats
 import random
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -30,6 +32,7 @@ from pruner.tokens import TokenCounter
 
 TOKENS, DIMENSIONS, BUDGET = 300, 1536, 6000
 WORDS = 3000  # different ones
+_WORDS = re.compile(r"\w+")
 GRADES = (5, 1, 2, 3, 1, 4, 2, 1, 3, 2)
 QUERY = "How long does the derbaba keep the kibaba of lombaba, and when does nubaba end?"
 DIALS: dict[str, Any] = {
@@ -94,15 +97,23 @@ _SYLLABLES = ("ba", "der", "ki", "lom", "nu", "pes", "ra", "tin", "vo", "gal", "
 _COMMON = ("the", "of", "to", "that", "and", "is", "for", "in", "a", "when", "with", "by")
 
 
-def measured(call: Callable[[], object], runs: int) -> str:
-    """Write the median and the best milliseconds of a call: wall clock, and processor time."""
-    walls, processors = [], []
-    for _ in range(runs):
-        wall, processor = time.perf_counter(), time.thread_time()
-        call()
-        walls.append(1000 * (time.perf_counter() - wall))
-        processors.append(1000 * (time.thread_time() - processor))
-    return f"{median(walls):>10.1f}{min(walls):>8.1f}{median(processors):>16.1f}{min(processors):>8.1f}"
+def timed(call: Callable[[], object]) -> tuple[float, float]:
+    """Return the milliseconds of a call: wall clock, and processor time."""
+    wall, processor = time.perf_counter(), time.thread_time()
+    call()
+    return 1000 * (time.perf_counter() - wall), 1000 * (time.thread_time() - processor)
+
+
+def measured(calls: dict[str, Callable[[], object]], runs: int) -> list[str]:
+    """Time all in turns, and write for each the median and the best of both clocks; the first is the yardstick."""
+    taken = [[timed(call) for call in calls.values()] for _ in range(runs + 1)][1:]
+    lines, yardstick = [], 0.0
+    for name, times in zip(calls, zip(*taken, strict=True), strict=True):
+        walls, processors = zip(*times, strict=True)
+        yardstick = yardstick or median(processors)
+        numbers = f"{median(walls):>10.1f}{min(walls):>8.1f}{median(processors):>16.1f}{min(processors):>8.1f}"
+        lines.append(f"{name:<42}{numbers}{median(processors) / yardstick:>8.1f}")
+    return lines
 
 
 def calls(n: int, pruner: Pruner) -> dict[str, Callable[[], object]]:
@@ -123,6 +134,7 @@ def calls(n: int, pruner: Pruner) -> dict[str, Callable[[], object]]:
         )
 
     return {
+        f"{n} chunks, words found (the yardstick)": lambda: [_WORDS.findall(chunk.text) for chunk in chunks],
         f"{n} chunks, graded": partial(assemble, graded),
         f"{n} chunks, by rank alone": partial(assemble, None),
         f"{n} chunks, graded, with extract": partial(assemble, graded, extract=True),
@@ -144,12 +156,11 @@ def main() -> None:
     options = parser.parse_args()
     pruner = Pruner(PrunerConfig(model="openai:m", **DIALS), backend=ScriptedBackend([]))
     if options.profile:
-        profiled(next(iter(calls(options.profile, pruner).values())), options.runs)
+        profiled(calls(options.profile, pruner)[f"{options.profile} chunks, graded"], options.runs)
         return
-    sys.stdout.write(f"{'ms':<40}{'wall p50':>10}{'best':>8}{'processor p50':>16}{'best':>8}\n")
-    for name, call in (item for n in (50, 500) for item in calls(n, pruner).items()):
-        call()
-        sys.stdout.write(f"{name:<40}{measured(call, options.runs)}\n")
+    sys.stdout.write(f"{'ms':<42}{'wall p50':>10}{'best':>8}{'processor p50':>16}{'best':>8}{'ratio':>8}\n")
+    for n in (50, 500):
+        sys.stdout.write("\n".join(measured(calls(n, pruner), options.runs)) + "\n")
 
 
 if __name__ == "__main__":
