@@ -1,16 +1,15 @@
 """The pruner: prepare, grade, select, pack."""
 
 import asyncio
-import contextvars
 import logging
 import random
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from pruner.arguments import to_asked, to_candidates, to_parents
 from pruner.assembly import Asked, Prepared, Selected, decide, load, pack, prepare, select
 from pruner.backends import Backend, ClosableBackend, make_backend
 from pruner.config import PrunerConfig
@@ -19,16 +18,16 @@ from pruner.fetching import FetchParent, fetch_parents
 from pruner.fitting import Fit, fit
 from pruner.grading import Answer, ask
 from pruner.passages import Splitter, load_splitter
-from pruner.preparation import to_chunks
 from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
 from pruner.replies import GradeSheet
 from pruner.reply_json import sendable
+from pruner.running import run_sync
 from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Status, Usage
 from pruner.tokens import TokenCounter
 from pruner.tracing import TraceMaker
 
-__all__ = ["Pruner", "check_request", "prune", "prune_sync"]
+__all__ = ["Pruner", "prune", "prune_sync"]
 
 _log = logging.getLogger("pruner")
 # Of a context window, left for the answer.
@@ -38,7 +37,6 @@ _NO_ROOM: Answer[GradeSheet] = Answer(
 )
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Pruner:
@@ -98,8 +96,8 @@ class Pruner:
         Raises:
             RequestError: the arguments are unusable. Faults of provider, network or model never raise.
         """
-        asked = _asked(query, history, principals, required_query_ids)
-        prepared = prepare(_candidates(chunks), self.config, asked)
+        asked = to_asked(query, history, principals, required_query_ids)
+        prepared = prepare(to_candidates(chunks), self.config, asked)
         grading = await self._grade(prepared, self.config, asked, history)
         selected = select(prepared, grading, self.config, asked, self._counter)
         parents = await self._fetch(selected, fetch_parent)
@@ -107,7 +105,7 @@ class Pruner:
 
     def prune_sync(self, query: str, chunks: Sequence[T], **options: Any) -> PruneResult[T]:
         """Prune from synchronous code, with or without an event loop running in this thread; options as `prune`."""
-        return _run_sync(lambda: self.prune(query, chunks, **options))
+        return run_sync(lambda: self.prune(query, chunks, **options))
 
     async def grade(
         self,
@@ -131,9 +129,9 @@ class Pruner:
             RequestError: the arguments are unusable.
             ConfigError: a dial is wrong, or no selection dial.
         """
-        asked = _asked(query, history, principals, ())
+        asked = to_asked(query, history, principals, ())
         config = self.config.with_dials(**dials)
-        return await self._grade(prepare(_candidates(chunks), config, asked), config, asked, history)
+        return await self._grade(prepare(to_candidates(chunks), config, asked), config, asked, history)
 
     async def _grade(self, prepared: Prepared, config: PrunerConfig, asked: Asked, history: Sequence[str]) -> Grading:
         loop = asyncio.get_running_loop()
@@ -185,15 +183,15 @@ class Pruner:
             RequestError: the grading is of another list, or chunks or parents are unusable.
             ConfigError: a dial is wrong, or no selection dial.
         """
-        asked = _asked(query, (), principals, required_query_ids)
-        candidates = _candidates(chunks)
+        asked = to_asked(query, (), principals, required_query_ids)
+        candidates = to_candidates(chunks)
         grading = grading or self._grading(len(chunks), Status.FALLBACK, None)
         if len(chunks) != len(grading.grades):
             raise RequestError(f"the grading is of {len(grading.grades)} chunks, not of these {len(chunks)}")
         config = self.config.with_dials(**dials)
         prepared = prepare(candidates, config, asked)
         selected = select(prepared, grading, config, asked, self._counter)
-        return self._packed(chunks, prepared, grading, selected, config, asked, _parents(parents or {}))
+        return self._packed(chunks, prepared, grading, selected, config, asked, to_parents(parents or {}))
 
     def _packed(
         self,
@@ -335,7 +333,7 @@ async def prune(
 
 def prune_sync(query: str, chunks: Sequence[T], **options: Any) -> PruneResult[T]:
     """`prune` for synchronous code, with or without an event loop running in this thread."""
-    return _run_sync(lambda: prune(query, chunks, **options))
+    return run_sync(lambda: prune(query, chunks, **options))
 
 
 def _remade(dials: dict[str, Any], counter: Counter) -> Pruner:
@@ -343,29 +341,6 @@ def _remade(dials: dict[str, Any], counter: Counter) -> Pruner:
 
 
 _shared = lru_cache(maxsize=8)(Pruner)
-
-
-def _run_sync(make: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run to its end what `make` returns, in a thread of its own where this one has a running loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _run(make())
-    context = contextvars.copy_context()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: context.run(lambda: _run(make()))).result()
-
-
-def _run(work: Coroutine[Any, Any, R]) -> R:
-    """Do as `asyncio.run()`, but do not wait for the loop's threads: one may hang for minutes in looking up a name."""
-    with asyncio.Runner() as runner:
-        try:
-            return runner.run(work)
-        finally:
-            loop = runner.get_loop()
-            if executor := getattr(loop, "_default_executor", None):
-                executor.shutdown(wait=False)
-                loop._default_executor = None  # type: ignore[attr-defined]
 
 
 def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:
@@ -377,45 +352,6 @@ def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:
         return own
     window = None if config.base_url else context_window(config.prefix, config.model_name)
     return window and max(window - _ROOM_FOR_REPLY, window // 2)
-
-
-def check_request(query: str, history: object, principals: object, required_query_ids: object, parents: object) -> None:
-    """Refuse what `Pruner.prune` and `Pruner.assemble` would, before anything is paid for.
-
-    Raises:
-        RequestError: an argument is unusable.
-    """
-    _asked(query, history, principals, required_query_ids)
-    _parents(parents)
-
-
-def _asked(query: str, history: object, principals: object, required: object) -> Asked:
-    if not isinstance(query, str):
-        raise RequestError(f"query must be a str, not {type(query).__name__}")
-    if not isinstance(history, Sequence):
-        raise RequestError("history must be a list of str")
-    _names("history", history)
-    return Asked(query, frozenset(_names("principals", principals)), _names("required_query_ids", required))
-
-
-def _names(what: str, given: object) -> tuple[str, ...]:
-    if not isinstance(given, Collection) or isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        raise RequestError(f"{what} must be a list of str")
-    return tuple(given)
-
-
-def _candidates(chunks: Sequence[T]) -> list[Candidate]:
-    return [Candidate.given(index, chunk) for index, chunk in enumerate(to_chunks(chunks))]
-
-
-def _parents(given: object) -> dict[str | int, Chunk]:
-    if not isinstance(given, Mapping):
-        raise RequestError(f"parents must be a mapping of parent_id to parent, not {type(given).__name__}")
-    known = {name: parent for name, parent in given.items() if parent is not None}
-    try:
-        return dict(zip(known, to_chunks(list(known.values())), strict=True))
-    except RequestError as error:
-        raise RequestError(f"of the parents, {error}") from None
 
 
 def _reply(answer: Answer[GradeSheet]) -> str | None:

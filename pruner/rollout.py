@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from pruner.arguments import check_request
 from pruner.decision_log import DecisionLog
 from pruner.errors import ConfigError, Reason
-from pruner.pipeline import Pruner, check_request
+from pruner.pipeline import Pruner
 from pruner.preparation import to_chunks
 from pruner.schema import Decision, Grading, PruneResult, Status
 
