@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from pruner.errors import BackendError, ConfigError, Reason
+
 __all__ = ["PerLoop"]
 
 T = TypeVar("T")
@@ -23,10 +25,17 @@ class PerLoop(Generic[T]):
         self._held: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[T, AsyncGenerator[None]]] = WeakKeyDictionary()
 
     async def get(self) -> T:
-        """Return the running loop's own."""
+        """Return the running loop's own.
+
+        Raises:
+            BackendError: it cannot be made any more, as the environment has changed; other loops' may go on.
+        """
         loop = asyncio.get_running_loop()
         if loop not in self._held:
-            made = self._make()
+            try:
+                made = self._make()
+            except ConfigError as error:
+                raise BackendError(Reason.PROVIDER_ERROR, str(error)) from error
             keeper = self._keep(made)
             self._held[loop] = made, keeper
             await anext(keeper)

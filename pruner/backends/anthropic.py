@@ -1,6 +1,5 @@
 """Anthropic's Messages API, and every server that speaks it (`base_url`)."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from anthropic import AsyncAnthropic, Omit
 from pruner.backends._loops import PerLoop
 from pruner.backends.dialect import Dialect, Learner
 from pruner.backends.faults import from_status
-from pruner.backends.wire import as_int, as_str, http_maker, key_of, parse
+from pruner.backends.wire import as_int, as_str, as_text, http_maker, key_of, parse
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, Reason
 from pruner.schema import GradingRequest, RawGrading, Usage
@@ -149,7 +148,7 @@ def _read(body: object) -> RawGrading:
     match body:
         case {"content": [*blocks], **rest}:
             return RawGrading(
-                text="\n".join(_inputs(blocks)) or "".join(_texts(blocks, "text")) or None,
+                text="\n".join(filter(None, ["".join(_texts(blocks, "text")), *_inputs(blocks)])) or None,
                 reasoning="".join(_texts(blocks, "thinking")) or None,
                 finish=_finish(rest.get("stop_reason")),
                 usage=_usage(rest.get("usage")),
@@ -165,12 +164,9 @@ def _texts(blocks: Sequence[object], kind: str) -> list[str]:
 
 
 def _inputs(blocks: Sequence[object]) -> list[str]:
-    """Return what the tool was called with, as text."""
+    """Return what tools were called with, as text."""
     inputs = [block["input"] for block in blocks if isinstance(block, dict) and isinstance(block.get("input"), dict)]
-    try:
-        return [json.dumps(given, ensure_ascii=False) for given in inputs]
-    except RecursionError as error:
-        raise BackendError(Reason.PROVIDER_ERROR, "the answer is nested too deeply", retryable=True) from error
+    return list(map(as_text, inputs))
 
 
 def _finish(reason: object) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pruner.backends.dialect import Dialect
 from pruner.backends.faults import from_status
-from pruner.backends.wire import as_int, as_str
+from pruner.backends.wire import as_int, as_str, as_text
 from pruner.errors import BackendError, Reason
 from pruner.schema import GradingRequest, RawGrading, Token, Usage
 
@@ -78,25 +78,20 @@ def read(body: object) -> RawGrading:
 
 
 def _text(message: Mapping[str, Any]) -> str | None:
-    """Return the content, else the arguments of tool calls, else the text of content parts."""
-    match message:
-        case {"content": str(content)} if content.strip():
-            return content
-        case {"tool_calls": [*calls]} if calls:
-            arguments = [call["function"]["arguments"] for call in calls if _has_arguments(call)]
-            return "\n".join(arguments)
-        case {"content": [*parts]}:
-            return "".join(
-                part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
-            )
-    return as_str(message.get("content"))
+    """Return the content, whole or in parts, and what tools were called with: the reader finds the grades in it."""
+    match message.get("content"):
+        case [*parts]:
+            content = "".join(filter(None, (as_str(part.get("text")) for part in parts if isinstance(part, dict))))
+        case other:
+            content = as_str(other) or ""
+    return "\n".join(filter(None, [content, *_arguments(message.get("tool_calls"))])) or None
 
 
-def _has_arguments(call: object) -> bool:
-    match call:
-        case {"function": {"arguments": str()}}:
-            return True
-    return False
+def _arguments(calls: object) -> list[str]:
+    """Return what tools were called with: a text, or with some servers what it says."""
+    functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    given = [function.get("arguments") for function in functions if isinstance(function, dict)]
+    return [as_str(one) or as_text(one) for one in given if one]
 
 
 def _finish(message: Mapping[str, Any], reason: object) -> Any:

@@ -20,6 +20,7 @@ __all__ = [
     "PACKING",
     "as_int",
     "as_str",
+    "as_text",
     "begin",
     "environment_read",
     "http_maker",
@@ -191,6 +192,18 @@ def parse(content: bytes) -> object:
 def as_str(value: object) -> str | None:
     """Return a text; None for anything else."""
     return value if isinstance(value, str) else None
+
+
+def as_text(value: object) -> str:
+    """Write what was read of a body as JSON again.
+
+    Raises:
+        BackendError: it is nested too deeply.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError as error:
+        raise BackendError(Reason.PROVIDER_ERROR, "the answer is nested too deeply", retryable=True) from error
 
 
 def as_int(value: object) -> int:

@@ -155,7 +155,7 @@ async def test_a_forced_tool_stands_in_for_a_schema() -> None:
             await backend.grade(REQUEST)
         raw = await backend.grade(REQUEST)
         await backend.aclose()
-    assert (raw.text, raw.finish) == ('{"grades": [[1, 5]]}', "stop")
+    assert (raw.text, raw.finish) == ('I call it.\n{"grades": [[1, 5]]}', "stop")
     (tool,) = provider.requests[1]["tools"]
     assert tool["input_schema"] == REQUEST.schema
     assert provider.requests[1]["tool_choice"] == {"type": "tool", "name": tool["name"]}
@@ -173,6 +173,7 @@ async def test_a_forced_tool_stands_in_for_a_schema() -> None:
             '{"1": 5}\n{"2": 1}',
             None,
         ),
+        ([text('{"1": 5}'), {"type": "tool_use", "input": {}}], '{"1": 5}\n{}', None),
         ([{"type": "text"}, {"type": "text", "text": 5}, 7, None, text("x")], "x", None),
         ([{"type": "tool_use", "input": 5}], None, None),
         ([], None, None),

@@ -217,6 +217,17 @@ def test_a_proxy_or_certificates_of_the_environment_that_cannot_be_used_are_told
     assert "\n" not in str(caught.value)
 
 
+async def test_a_proxy_that_becomes_unusable_later_is_a_fault_of_the_provider(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = wire.make("http://127.0.0.1:1/v1")
+    monkeypatch.setenv("HTTP_PROXY", "ftp://127.0.0.1:1")
+    with pytest.raises(BackendError) as caught:
+        await backend.grade(REQUEST)
+    assert (caught.value.reason, caught.value.retryable) == (Reason.PROVIDER_ERROR, False)
+    await backend.aclose()
+
+
 @pytest.mark.parametrize(
     ("status", "text", "reason", "retryable"),
     [
