@@ -13,6 +13,8 @@ __all__ = ["Matrix", "embedding_cosines", "jaccards", "tfidf_cosines"]
 Matrix = NDArray[np.float32]
 _Ids = NDArray[np.int64]
 
+# Squares of lengths between which float32 is exact enough.
+_SMALLEST, _LARGEST = 1e-30, 1e30
 # A term of more texts than this is counted by a dense product, the others pair by pair.
 _RARE = 16
 _BLOCK = 2048
@@ -101,12 +103,17 @@ def embedding_cosines(candidates: Sequence[Candidate]) -> Matrix | None:
     if not given or any(vector is None or len(vector) != len(given[0]) for vector in given):
         return None
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # What is too large becomes infinite, and is refused.
+        # What is too large becomes infinite, what is all zero no number, and both are refused.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             vectors = np.asarray(given, dtype=np.float32)
             if vectors.ndim != 2:
                 return None
             products = vectors @ vectors.T
-    except (TypeError, ValueError):
+            squares = products.diagonal()
+            if not (squares.min() > _SMALLEST and squares.max() < _LARGEST):
+                vectors = vectors / abs(vectors).max(axis=1, keepdims=True)
+                products = vectors @ vectors.T
+    except (TypeError, ValueError, OverflowError):
         return None
     lengths = np.sqrt(products.diagonal())
     if not np.isfinite(lengths).all() or not lengths.all():
