@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pruner.candidates import By, Candidate, Conflict, Span, by_rank
 from pruner.conflicts import Difference, Reading, agree, differences, folded, plain, read
-from pruner.similarity import embedding_cosines, jaccards
+from pruner.similarity import jaccards, known_cosines
 from pruner.stages import StageResult
 
 __all__ = ["DuplicateIds", "NearDuplicates", "SpanDuplicates", "is_official"]
@@ -130,7 +130,7 @@ class NearDuplicates:
 
     Attributes:
         jaccard: from which share of common shingles on texts are nearly the same, in (0, 1].
-        cosine: from which cosine of embeddings on, where all have one, in (0, 1].
+        cosine: from which cosine of embeddings on, where two have one of the same length, in (0, 1].
         across_sources: whether chunks of different sources are copies too; if not, they corroborate each other.
         canonical: keep the official one rather than the best ranked.
     """
@@ -145,10 +145,9 @@ class NearDuplicates:
         ranked = by_rank(candidates)
         if self.canonical:
             ranked.sort(key=lambda c: not is_official(c))
-        cosines = embedding_cosines(ranked)
-        alike = None if cosines is None else cosines >= self.cosine
-        of, conflicts = _compare(ranked, self.jaccard, alike, self._is_copy)
-        note = "compared without embeddings: not all have one of the same length" if cosines is None else ""
+        cosines = known_cosines(ranked)
+        of, conflicts = _compare(ranked, self.jaccard, cosines >= self.cosine, self._is_copy)
+        note = _lacking(int(np.isnan(cosines.diagonal()).sum()), candidates, "an embedding")
         return _without(candidates, of, By.NEAR_DUPLICATE, conflicts, note)
 
     def _is_copy(self, kept: Candidate, other: Candidate, differ: bool, _near: bool) -> bool:
@@ -157,7 +156,7 @@ class NearDuplicates:
 
 
 def _compare(
-    group: Sequence[Candidate], jaccard: float, alike: NDArray[np.bool_] | None, is_copy: _IsCopy
+    group: Sequence[Candidate], jaccard: float, alike: NDArray[np.bool_], is_copy: _IsCopy
 ) -> tuple[dict[int, int], list[Conflict]]:
     """Compare each with those kept before it.
 
@@ -179,7 +178,7 @@ def _compare(
     keys = [text if len(r.skeleton) else " ".join(text.split()) for text, r in zip(texts, readings, strict=True)]
     same = np.array([known.setdefault(key, len(known)) for key in keys])
     near = (jaccards([reading.skeleton for reading in readings]) >= jaccard) | (same[:, None] == same[None, :])
-    compared = near if alike is None else near | alike
+    compared = near | alike
     before: dict[int, list[int]] = {}
     for place, other in np.argwhere(np.tril(compared, -1)).tolist():
         before.setdefault(place, []).append(other)

@@ -103,7 +103,19 @@ def test_equal_embeddings_make_a_copy_unless_the_facts_differ() -> None:
 
 
 def test_without_embeddings_the_trace_says_so() -> None:
-    assert near({"embedding": [1.0]}, {}).note.startswith("compared without embeddings")
+    assert near({"embedding": [1.0]}, {}).note == "1 of 2 without an embedding"
+
+
+EMBEDDED = st.sampled_from([None, [1.0, 0.0], [1, 0.01], [0.0, 1.0], [0.0, 0.0], [1.0], [float("nan"), 1.0]])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["rice", "tea", "rice is tea"]), EMBEDDED), max_size=7))
+def test_whether_two_embeddings_are_compared_does_not_depend_on_the_others(rows: list[tuple[str, Any]]) -> None:
+    chunks = [{"text": text, "embedding": embedding} for text, embedding in rows]
+    once = near(*chunks)
+    assert len(near(*[chunks[c.index] for c in once.kept]).kept) == len(once.kept)
+    alone = [near(chunks[0], chunk).of for chunk in chunks[1:]]
+    assert all((n in once.of) or not copy for n, copy in enumerate(alone, 1))
 
 
 def test_other_sources_corroborate_when_asked_for() -> None:
