@@ -15,7 +15,7 @@ from itertools import chain, count
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Difference", "Reading", "differences", "folded", "plain", "read"]
+__all__ = ["Difference", "Reading", "agree", "differences", "folded", "plain", "read"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -34,14 +34,17 @@ _MONTHS = _words("""
 _NUMBERS = _words("""
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
-    first third fourth fifth half double triple dozen once twice thrice
+    first third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth half double triple dozen once twice
+    thrice
     zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn
     neunzehn zwanzig hundert tausend million millionen milliarde milliarden einmal zweimal dreimal halb doppelt
-    erste ersten erster erstes zweite zweiten zweiter zweites dritte dritten dritter drittes
-    một hai ba bốn sáu bảy tám chín mười trăm nghìn triệu tỷ
+    một hai ba bốn sáu bảy tám chín mười trăm nghìn triệu tỷ mốt tư lăm nửa rưỡi
+    하루 이틀 사흘 나흘 닷새 엿새 이레 여드레 아흐레 열흘 보름
     < > <= >= ≤ ≥ ≠
     most least more less fewer minimum maximum mindestens höchstens mehr weniger
 """)
+_GERMAN_ORDINALS = _words("erst zweit dritt viert fünft sechst siebt acht neunt zehnt")
+_NUMBERS |= {stem + ending for stem in _GERMAN_ORDINALS for ending in ("e", "em", "en", "er", "es")}
 _UNITS = _words("""
     byte bytes bit bits kb mb gb tb pb kib mib gib tib hz khz mhz ghz w kw mw v
     ns μs μs ms s sec secs second seconds min mins minute minutes h hr hrs hour hours day days week weeks month months
@@ -59,7 +62,7 @@ _UNITS = _words("""
 """)
 _NEGATIONS = _words("""
     not no non never none nothing nobody nowhere nor neither without except excluding unless
-    nicht nie niemals nichts niemand keinerlei nein ohne weder ausser ausgenommen
+    nicht nie niemals nichts niemand keinerlei keinesfalls keineswegs nein ohne weder ausser ausgenommen
     không chưa chẳng đừng chớ cấm trừ
     不 没 沒 未 无 無 勿 非 别 禁
     아니 않 없 안 못 금지 불가
@@ -68,7 +71,7 @@ _NEGATIONS = _words("""
 _CONTRACTIONS = (("’", "'"), ("can't", "can not"), ("won't", "will not"), ("n't", " not"), ("cannot", "can not"))
 _KEIN = re.compile(r"\bk(eine?[mnrs]?)\b")
 _SINGLE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0eff"
-_NUMERALS = "零一二三四五六七八九十百千万萬亿億两兩"
+_NUMERALS = "零一二三四五六七八九十百千万萬亿億两兩半"
 # Of Korean, as many of these signs are parts of words too, only what stands before a counter.
 _KOREAN = "한두세네다섯여섯일곱여덟아홉열스물무서른마흔쉰이삼사오육칠팔구십백천만억조"
 _NEGATED = frozenset("있")  # What 없 negates.
@@ -79,13 +82,18 @@ _KINDS = {
     **dict.fromkeys(_MONTHS, "date"),
 }
 _KNOWN = {**dict.fromkeys(_KINDS, 0), **dict.fromkeys(_NEGATIONS | _NEGATED, -1)}
-_UNIT_SIGNS = "小时|分钟|星期|个月|季度|시간|개월|[秒分天日周月年元초분일주년원]"
-_COUNTERS = "개월|시간|[개명번일월년원분초주]"
+_UNIT_SIGNS = (
+    "小时|小時|分钟|分鐘|毫秒|星期|个月|個月|季度|公里|千米|厘米|毫米|公斤|千克|毫克|毫升|美元|美分|欧元|歐元|日元|英镑|英鎊|港元"
+    "|시간|개월|퍼센트|킬로미터|센티미터|밀리미터|미터|킬로그램|밀리그램|그램|밀리리터|리터|달러|유로"
+    "|[秒分天日周週月年元米克斤吨噸升초분시일주달년원엔톤]"
+)
+_COUNTERS = "개월|시간|[개명번일월년원분초주달배]"
 # A sign is one where no number, word or bracket ends before it.
-_SIGNED = r"(?:(?<![\w)\]-])[-−–+])?\d+(?:[.,'’:/\u202f-]\d+)*(?:e[-+]?\d+)?"
+_SIGNED = r"(?:(?<![\w)\]-])[-−–+])?\d+(?:[.,'’:/⁄‐–-]\d+)*(?:e[-+]?\d+)?"
 _TOKEN = re.compile(
-    rf"{_SIGNED}[백천만억조百千万亿]*(?:{_UNIT_SIGNS})?|[{_NUMERALS}]+(?:{_UNIT_SIGNS}|[个倍次])?"
-    rf"|(?<!\S)[{_KOREAN}]+\s?(?:{_COUNTERS})|[월화수목금토일]요일|오[전후]|[上下]午"
+    rf"{_SIGNED}[백천만억조百千万萬亿億]*(?: ?(?:{_UNIT_SIGNS}))?|[{_NUMERALS}]+(?: ?(?:{_UNIT_SIGNS}|[个個倍次]))?"
+    rf"|(?<!\S)(?:[{_KOREAN}]+ ?(?:{_COUNTERS})|하루|이틀|[사나열]흘|닷새|엿새|이레|여드레|아흐레|보름)"
+    rf"|[월화수목금토일]요일|오[전후]|[上下]午"
     rf"|[<>]=|[%‰°€$£¥₩₫<>≤≥≠]|아니|금지|불가|(?<!\S)[안못](?=\s)|[{_SINGLE}]|[^\W\d_{_SINGLE}]+"
 )
 # The same, for what most texts are made of, at half the time.
@@ -93,12 +101,15 @@ _ASCII_TOKEN = re.compile(r"[a-z]+|(?:(?<![\w)\]-])[-+])?\d+(?:[.,':/-]\d+)*(?:e
 # Leaves of an ASCII text its words, and 0 for a digit or a sign: the marks are as by tokens, at a quarter of the time.
 _ASCII_WORDS = {**dict.fromkeys(range(128), " "), **dict.fromkeys(map(ord, "0123456789%$<>"), "0")}
 _ASCII_WORDS |= {ord(letter): letter for letter in "abcdefghijklmnopqrstuvwxyz"}
-_NUMBER = re.compile(rf"^(?:[-−–+\d{_NUMERALS}].*|[{_KOREAN}].+|.*+(?:(?<=zig)|(?<=dreissig)))$", re.MULTILINE)
+_GERMAN_ENDS = "|".join(f"(?<={end})" for end in ("zig", "dreissig", "hundert", "tausend", "inhalb", "rthalb"))
+_NUMBER = re.compile(rf"^(?:[-−–+\d{_NUMERALS}].*|[{_KOREAN}].+|.*+(?:{_GERMAN_ENDS}))$", re.MULTILINE)
+_EXPONENT = re.compile(r"\de[-+]?\d+")
 # Of one group after a point nobody can say whether it is of thousands: 1.500 stays what it is.
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+|(?:\.\d{3}){2,})")
 _DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 
 
+_WRITTEN = str.maketrans("−–‐⁄", "---/", " '’")
 _RAISED = {ord(sign): f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}  # 10² is not 102.
 _MASKED, _LEFT_OUT = 0, -1
 
@@ -159,11 +170,18 @@ def read(texts: Sequence[str]) -> list[Reading]:
 
 
 def _words_of(text: str) -> list[str]:
-    return text.translate(_ASCII_WORDS).replace("0", " 0 ").split() if text.isascii() else _TOKEN.findall(text)
+    if not text.isascii():
+        return _TOKEN.findall(text)
+    words = text.translate(_ASCII_WORDS)
+    if "0e" in words:  # Of a number its exponent is no word.
+        words = _EXPONENT.sub("0", text).translate(_ASCII_WORDS)
+    return words.replace("0", " 0 ").split()
 
 
 def _spelled(text: str) -> str:
-    """Spell out the negations that are written onto other words."""
+    """Spell out the negations that are written onto other words; a number and its unit may stand on two lines."""
+    if not text.isascii():
+        text = " ".join(text.split())
     if "n't" in text or "cannot" in text or "’" in text:
         for written, meant in _CONTRACTIONS:
             text = text.replace(written, meant)
@@ -186,6 +204,14 @@ def plain(text: str) -> str:
     return " ".join(folded(text).split())
 
 
+def agree(a: Reading, b: Reading) -> bool:
+    """Whether two near-equal texts state the same facts, as `differences` compares them, but sooner."""
+    if np.array_equal(a.skeleton, b.skeleton):
+        return a.facts == b.facts
+    stated = zip(a.facts, b.facts, strict=False)
+    return len(a.facts) == len(b.facts) and all(one[:2] == other[:2] for one, other in stated)
+
+
 def differences(a: Reading, b: Reading) -> Difference | None:
     """Compare the facts of two near-equal texts.
 
@@ -194,11 +220,9 @@ def differences(a: Reading, b: Reading) -> Difference | None:
         same. Facts that merely stand elsewhere, such as two numbers exchanged, count as different in texts that have
         the same skeleton.
     """
-    of_a, of_b = a.facts, b.facts
-    if not np.array_equal(a.skeleton, b.skeleton):
-        of_a, of_b = _anywhere(of_a), _anywhere(of_b)
-    if of_a == of_b:
+    if agree(a, b):
         return None
+    of_a, of_b = a.facts, b.facts
     for here, there in ((_anywhere(of_a), _anywhere(of_b)), (of_a, of_b)):
         if sides := _only(here, there):
             return sides
@@ -230,7 +254,7 @@ def _kind(word: str) -> str:
 
 def _value(token: str) -> str:
     """Write a number without separators of its thousands, and with a point before its decimals."""
-    number = re.sub("['’\u202f]", "", token).replace("−", "-").replace("–", "-").removeprefix("+")
+    number = token.translate(_WRITTEN).removeprefix("+")
     if _GROUPED.fullmatch(number):
         return number.replace(",", "").replace(".", "")
     if "." in number and "," in number:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.candidates import By, Candidate, Conflict, Span, by_rank
-from pruner.conflicts import Difference, differences, folded, plain, read
-from pruner.similarity import embedding_cosines, jaccards
+from pruner.conflicts import Difference, Reading, agree, differences, folded, plain, read
+from pruner.similarity import jaccards, known_cosines
 from pruner.stages import StageResult
 
 __all__ = ["DuplicateIds", "NearDuplicates", "SpanDuplicates", "is_official"]
@@ -54,6 +55,7 @@ class SpanDuplicates:
     """Of chunks that show nearly the same span of one revision of a source, keep the best ranked.
 
     Those that say something else at the same place are of different revisions, whatever is known of them: no copies.
+    Each is held against at most 50 at its place, those with its text first; what is not compared stays.
 
     Attributes:
         overlap: from which overlap on, as a share of the shorter span, in (0, 1].
@@ -72,16 +74,54 @@ class SpanDuplicates:
 
     def _copies(self, group: Sequence[Candidate]) -> dict[int, int]:
         of: dict[int, int] = {}
-        leaders: list[tuple[Candidate, Span]] = []
-        for candidate in group:
-            here = _span(candidate) or (0, 0)
-            near = (c for c, span in leaders if _overlap(span, here) >= self.overlap)
-            same = next((c for c in near if _agree(c, candidate)), None)
+        places = _Places(group)
+        leaders: list[int] = []
+        for n, candidate in enumerate(group):
+            near = [place for place in leaders if places.overlap(place, n) >= self.overlap]
+            if len(near) > _MOST_COMPARED:
+                near = sorted(near, key=lambda place: group[place].text != candidate.text)[:_MOST_COMPARED]
+            same = next((place for place in near if places.agree(place, n)), None)
             if same is None:
-                leaders.append((candidate, here))
+                leaders.append(n)
             else:
-                of[candidate.index] = same.index
+                of[candidate.index] = group[same].index
         return of
+
+
+class _Places:
+    """What the chunks of one source say where they overlap."""
+
+    def __init__(self, group: Sequence[Candidate]) -> None:
+        self._texts = [c.text for c in group]
+        self._spans = [_span(c) or (0, 0) for c in group]
+
+    def overlap(self, a: int, b: int) -> float:
+        """Return the overlap as a share of the shorter span."""
+        (start, end), (other_start, other_end) = self._spans[a], self._spans[b]
+        return (min(end, other_end) - max(start, other_start)) / min(end - start, other_end - other_start)
+
+    def agree(self, a: int, b: int) -> bool:
+        """Whether two read the same where their spans overlap; as far as offsets are of the text, else in facts."""
+        if self._is_exact(a) and self._is_exact(b):
+            start, end = (pick(self._spans[a][n], self._spans[b][n]) for n, pick in enumerate((max, min)))
+            return self._between(a, start, end) == self._between(b, start, end)
+        return not self._near[a, b] or agree(self._readings[a], self._readings[b])
+
+    def _is_exact(self, n: int) -> bool:
+        start, end = self._spans[n]
+        return end - start == len(self._texts[n])
+
+    def _between(self, n: int, start: int, end: int) -> str:
+        own = self._spans[n][0]
+        return plain(self._texts[n][start - own : end - own])
+
+    @cached_property
+    def _readings(self) -> list[Reading]:
+        return read(list(map(folded, self._texts)))
+
+    @cached_property
+    def _near(self) -> NDArray[np.bool_]:
+        return jaccards([reading.skeleton for reading in self._readings]) >= _NEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +130,7 @@ class NearDuplicates:
 
     Attributes:
         jaccard: from which share of common shingles on texts are nearly the same, in (0, 1].
-        cosine: from which cosine of embeddings on, where all have one, in (0, 1].
+        cosine: from which cosine of embeddings on, where two have one of the same length, in (0, 1].
         across_sources: whether chunks of different sources are copies too; if not, they corroborate each other.
         canonical: keep the official one rather than the best ranked.
     """
@@ -105,10 +145,9 @@ class NearDuplicates:
         ranked = by_rank(candidates)
         if self.canonical:
             ranked.sort(key=lambda c: not is_official(c))
-        cosines = embedding_cosines(ranked)
-        alike = None if cosines is None else cosines >= self.cosine
-        of, conflicts = _compare(ranked, self.jaccard, alike, self._is_copy)
-        note = "compared without embeddings: not all have one of the same length" if cosines is None else ""
+        cosines = known_cosines(ranked)
+        of, conflicts = _compare(ranked, self.jaccard, cosines >= self.cosine, self._is_copy)
+        note = _lacking(int(np.isnan(cosines.diagonal()).sum()), candidates, "an embedding")
         return _without(candidates, of, By.NEAR_DUPLICATE, conflicts, note)
 
     def _is_copy(self, kept: Candidate, other: Candidate, differ: bool, _near: bool) -> bool:
@@ -117,7 +156,7 @@ class NearDuplicates:
 
 
 def _compare(
-    group: Sequence[Candidate], jaccard: float, alike: NDArray[np.bool_] | None, is_copy: _IsCopy
+    group: Sequence[Candidate], jaccard: float, alike: NDArray[np.bool_], is_copy: _IsCopy
 ) -> tuple[dict[int, int], list[Conflict]]:
     """Compare each with those kept before it.
 
@@ -139,7 +178,7 @@ def _compare(
     keys = [text if len(r.skeleton) else " ".join(text.split()) for text, r in zip(texts, readings, strict=True)]
     same = np.array([known.setdefault(key, len(known)) for key in keys])
     near = (jaccards([reading.skeleton for reading in readings]) >= jaccard) | (same[:, None] == same[None, :])
-    compared = near if alike is None else near | alike
+    compared = near | alike
     before: dict[int, list[int]] = {}
     for place, other in np.argwhere(np.tril(compared, -1)).tolist():
         before.setdefault(place, []).append(other)
@@ -188,22 +227,6 @@ def _span(candidate: Candidate) -> Span | None:
         return None
     end = chunk.start_char + len(chunk.text) if chunk.end_char is None else chunk.end_char
     return (chunk.start_char, end) if end > chunk.start_char else None
-
-
-def _agree(a: Candidate, b: Candidate) -> bool:
-    """Whether two texts read the same where their spans overlap; as far as offsets are of the text, else in facts."""
-    (a_start, a_end), (b_start, b_end) = _span(a) or (0, 0), _span(b) or (0, 0)
-    if (a_end - a_start, b_end - b_start) == (len(a.text), len(b.text)):
-        start, end = max(a_start, b_start), min(a_end, b_end)
-        return plain(a.text[start - a_start : end - a_start]) == plain(b.text[start - b_start : end - b_start])
-    first, second = read([folded(c.text) for c in (a, b)])
-    near = jaccards([first.skeleton, second.skeleton])[0, 1] >= _NEAR
-    return not near or differences(first, second) is None
-
-
-def _overlap(a: Span, b: Span) -> float:
-    """Return the overlap as a share of the shorter span."""
-    return (min(a[1], b[1]) - max(a[0], b[0])) / min(a[1] - a[0], b[1] - b[0])
 
 
 def _without(

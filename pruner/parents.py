@@ -1,7 +1,7 @@
 """From the chunk that was found to the passage it stands in: parent expansion, and merging the children of a parent."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -53,13 +53,13 @@ class ExpandParents:
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Replace the texts."""
-        cut = cache(blocks)  # Of a parent's children each needs them.
-        grown = [_shown(self._grow(c, cut), c.chunk.heading_path) for c in candidates]
+        cuts = _Cuts(self.split)
+        grown = [_shown(self._grow(c, cuts), c.chunk.heading_path) for c in candidates]
         alone = sum(c.parent is None for c in grown)
         note = f"{alone} of {len(grown)} without more of a parent" if alone and self.how != "heading" else ""
         return StageResult(grown, note=note)
 
-    def _grow(self, candidate: Candidate, cut: Callable[[str], list[Block]]) -> Candidate:
+    def _grow(self, candidate: Candidate, cuts: "_Cuts") -> Candidate:
         name = candidate.chunk.parent_id
         parent = None if name is None else self.parents.get(name)
         if parent is None or self.how == "heading" or not parent.text.strip() or _of_another_source(candidate, parent):
@@ -68,13 +68,14 @@ class ExpandParents:
         if self.how == "section":
             spans = [(0, len(parent.text))]
         else:
-            spans = self._window(parent.text, here, cut(parent.text)) if here else []
+            spans = self._window(parent.text, here, cuts) if here else []
         if not spans:
             return candidate
         start = parent.start_char or 0
         return candidate.changed(parent=parent, spans=tuple((start + s, start + e) for s, e in merge_spans(spans)))
 
-    def _window(self, text: str, here: Span, found: Sequence[Block]) -> list[Span]:
+    def _window(self, text: str, here: Span, cuts: "_Cuts") -> list[Span]:
+        found = cuts.blocks(text)
         touched = [n for n, block in enumerate(found) if _touch(block, here)]
         if not touched:
             return []
@@ -82,36 +83,48 @@ class ExpandParents:
             return _with_header(text, [found[n] for n in touched], here)
         if self.how == "sentences":
             near = found[max(touched[0] - self.sentences, 0) : touched[-1] + self.sentences + 1]
-            return [self._sentences_around(text, near, here)]
+            return [self._sentences_around(text, near, here, cuts)]
         return [(min(here[0], found[touched[0]].start), max(here[1], found[touched[-1]].end))]
 
-    def _sentences_around(self, text: str, near: Sequence[Block], here: Span) -> Span:
-        around = [unit for block in near for unit in self._units_near(text, block, here)]
+    def _sentences_around(self, text: str, near: Sequence[Block], here: Span, cuts: "_Cuts") -> Span:
+        around = [unit for block in near for unit in self._units_near(text, block, here, cuts)]
         touched = [n for n, unit in enumerate(around) if _touch(unit, here)]
         before, after = around[: touched[0]][::-1], around[touched[-1] + 1 :]
         start = min(here[0], around[touched[0]].start, *(u.start for u in self._prose(before)))
         end = max(here[1], around[touched[-1]].end, *(u.end for u in self._prose(after)))
         return start, end
 
-    def _units_near(self, text: str, block: Block, here: Span) -> list[Block]:
+    def _units_near(self, text: str, block: Block, here: Span, cuts: "_Cuts") -> list[Block]:
         """Cut a block into units around a place: no more of a long one than is needed, as splitting takes long."""
-        assert self.split is not None  # __post_init__
         if block.kind != "prose" or (here[0] <= block.start and block.end <= here[1]):
             return [block]
         wanted = max(self.sentences, 1)
         start = max(block.start, min(here[0], block.end) - wanted * _ROOM)
         end = min(block.end, max(here[1], block.start) + wanted * _ROOM)
-        found = units_of(text, Block(start, end, block.kind), self.split)
+        found = cuts.units(text, Block(start, end, block.kind))
         whole = found[start > block.start : len(found) - (end < block.end)]
         before, after = (sum(unit.end <= here[0] for unit in whole), sum(unit.start >= here[1] for unit in whole))
         if (start > block.start and before < wanted) or (end < block.end and after < wanted):
-            return units_of(text, block, self.split)
+            return cuts.units(text, block)
         return whole
 
     def _prose(self, outward: Sequence[Block]) -> list[Block]:
         taken = outward[: self.sentences]
         stop = next((n for n, unit in enumerate(taken) if unit.kind != "prose"), len(taken))
         return list(taken[:stop])
+
+
+class _Cuts:
+    """Where parents may be cut, found once, as each child of one needs it."""
+
+    def __init__(self, split: Splitter | None) -> None:
+        self._split = split
+        self.blocks = cache(blocks)
+        self.units = cache(self._units)
+
+    def _units(self, text: str, block: Block) -> list[Block]:
+        assert self._split is not None  # ExpandParents.__post_init__
+        return units_of(text, block, self._split)
 
 
 def _of_another_source(candidate: Candidate, parent: Chunk) -> bool:

@@ -8,11 +8,14 @@ from numpy.typing import NDArray
 from pruner.candidates import Candidate
 from pruner.terms import terms
 
-__all__ = ["Matrix", "embedding_cosines", "jaccards", "tfidf_cosines"]
+__all__ = ["Matrix", "embedding_cosines", "jaccards", "known_cosines", "tfidf_cosines"]
 
 Matrix = NDArray[np.float32]
+Vector = NDArray[np.float32]
 _Ids = NDArray[np.int64]
 
+# Squares of lengths between which float32 is exact enough.
+_SMALLEST, _LARGEST = 1e-30, 1e30
 # A term of more texts than this is counted by a dense product, the others pair by pair.
 _RARE = 16
 _BLOCK = 2048
@@ -97,21 +100,49 @@ def embedding_cosines(candidates: Sequence[Candidate]) -> Matrix | None:
         Shape (n, n), symmetric, in [-1, 1]; None when one has no embedding, or not one of the same length, finite and
         not all zero.
     """
-    given = [c.chunk.embedding for c in candidates]
-    if not given or any(vector is None or len(vector) != len(given[0]) for vector in given):
+    found = known_cosines(candidates)
+    return None if not candidates or np.isnan(found).any() else found
+
+
+def known_cosines(candidates: Sequence[Candidate]) -> Matrix:
+    """Compare those candidates by their embeddings that have one.
+
+    Returns:
+        Shape (n, n), symmetric, in [-1, 1]; NaN where not both have one of the same length, finite and not all zero.
+    """
+    found = np.full((len(candidates), len(candidates)), np.nan, np.float32)
+    alike: dict[int, list[tuple[int, Vector]]] = {}
+    for place, candidate in enumerate(candidates):
+        if (vector := _vector(candidate.chunk.embedding)) is not None:
+            alike.setdefault(len(vector), []).append((place, vector))
+    for group in alike.values():
+        places, vectors = zip(*group, strict=True)
+        found[np.ix_(places, places)] = _cosines(np.stack(vectors))
+    return found
+
+
+def _vector(given: object) -> Vector | None:
+    """Read an embedding; what is no list of numbers is none."""
+    if given is None:
         return None
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # What is too large becomes infinite, and is refused.
-            vectors = np.asarray(given, dtype=np.float32)
-            if vectors.ndim != 2:
-                return None
+        with np.errstate(over="ignore"):  # What is too large becomes infinite.
+            vector = np.asarray(given, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return vector if vector.ndim == 1 else None
+
+
+def _cosines(vectors: Matrix) -> Matrix:
+    """Return the cosines of the rows; NaN for those that are not finite or all zero."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        products = vectors @ vectors.T
+        squares = products.diagonal()
+        if not (squares.min() > _SMALLEST and squares.max() < _LARGEST):
+            vectors = vectors / abs(vectors).max(axis=1, keepdims=True)
             products = vectors @ vectors.T
-    except (TypeError, ValueError):
-        return None
-    lengths = np.sqrt(products.diagonal())
-    if not np.isfinite(lengths).all() or not lengths.all():
-        return None
-    return np.asarray(products / lengths / lengths[:, None], np.float32)
+        lengths = np.sqrt(products.diagonal())
+        return np.asarray(products / lengths / lengths[:, None], np.float32)
 
 
 def _products(rows: _Ids, columns: _Ids, weights: Matrix, n: int) -> Matrix:

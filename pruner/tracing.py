@@ -7,6 +7,7 @@ from pruner.assembly import Assembled
 from pruner.candidates import Candidate
 from pruner.config import PrunerConfig
 from pruner.evidence import evidence_id
+from pruner.reply_json import sendable
 from pruner.schema import Counter, Decision, Disagreement, Grading, Rejected, Selected, Trace
 
 __all__ = ["TraceMaker"]
@@ -53,7 +54,7 @@ class TraceMaker:
             selected=selected,
             rejected=tuple(self._rejected()),
             conflicts=tuple(Disagreement(indices=c.indices, kind=c.kind) for c in self.done.conflicts),
-            uncovered_query_ids=self.done.uncovered,
+            uncovered_query_ids=tuple(map(sendable, self.done.uncovered)),
         )
 
     def _selected(self, place: int, candidate: Candidate) -> Selected:
@@ -61,9 +62,9 @@ class TraceMaker:
         return Selected(
             evidence_id=evidence_id(place),
             index=candidate.index,
-            chunk_id=candidate.chunk.id,
-            parent_id=candidate.chunk.parent_id,
-            query_ids=candidate.query_ids,
+            chunk_id=_name(candidate.chunk.id),
+            parent_id=_name(candidate.chunk.parent_id),
+            query_ids=tuple(map(sendable, candidate.query_ids)),
             tokens=self.counter.count(candidate.text) if tokens is None else tokens,
             by=str(candidate.by),
             reranker_score=candidate.chunk.score,
@@ -77,7 +78,12 @@ class TraceMaker:
     def _rejected(self) -> list[Rejected]:
         costs = {index: cost for stage in self.done.stages for index, cost in stage.costs.items()}
         return [
-            Rejected(index=d.index, chunk_id=d.id, reason=d.by, of=d.of, tokens=costs.get(d.index))
+            Rejected(index=d.index, chunk_id=_name(d.id), reason=d.by, of=d.of, tokens=costs.get(d.index))
             for d in self.decisions
             if not d.kept
         ]
+
+
+def _name(given: str | int | None) -> str | int | None:
+    """Write a name so that JSON takes it: those of files may hold half a character."""
+    return sendable(given) if isinstance(given, str) else given

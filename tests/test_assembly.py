@@ -528,3 +528,12 @@ async def test_the_trace_keeps_the_three_scores_apart() -> None:
     rows = [(s.chunk_id, s.reranker_score, s.grade, s.mmr_score, s.selection_order) for s in result.trace.selected]
     assert rows == [("x", 7.5, 3, 0.25, 1), ("y", -2.0, 5, 0.5, 0)]
     assert [s.evidence_id for s in result.trace.selected] == ["E1", "E2"]
+
+
+def test_a_trace_can_be_written_whatever_names_the_caller_gives() -> None:
+    odd = "file\udce9.txt"
+    row = {"text": PASSAGE, "id": odd, "parent_id": odd, "query_ids": [odd]}
+    result = pruner(dedup="ids").assemble("q", [row, row], required_query_ids=[odd, f"{odd}?"])
+    assert Trace.model_validate_json(result.trace.model_dump_json()) == result.trace
+    assert result.decisions[0].id == odd
+    assert odd.encode("utf-8", "replace").decode() in explanation(result.trace)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pruner import dedup
 from pruner.candidates import By, Candidate, Chunk
 from pruner.dedup import DuplicateIds, NearDuplicates, SpanDuplicates
 from pruner.stages import Stage, run_stages
@@ -102,7 +103,19 @@ def test_equal_embeddings_make_a_copy_unless_the_facts_differ() -> None:
 
 
 def test_without_embeddings_the_trace_says_so() -> None:
-    assert near({"embedding": [1.0]}, {}).note.startswith("compared without embeddings")
+    assert near({"embedding": [1.0]}, {}).note == "1 of 2 without an embedding"
+
+
+EMBEDDED = st.sampled_from([None, [1.0, 0.0], [1, 0.01], [0.0, 1.0], [0.0, 0.0], [1.0], [float("nan"), 1.0]])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["rice", "tea", "rice is tea"]), EMBEDDED), max_size=7))
+def test_whether_two_embeddings_are_compared_does_not_depend_on_the_others(rows: list[tuple[str, Any]]) -> None:
+    chunks = [{"text": text, "embedding": embedding} for text, embedding in rows]
+    once = near(*chunks)
+    assert len(near(*[chunks[c.index] for c in once.kept]).kept) == len(once.kept)
+    alone = [near(chunks[0], chunk).of for chunk in chunks[1:]]
+    assert all((n in once.of) or not copy for n, copy in enumerate(alone, 1))
 
 
 def test_other_sources_corroborate_when_asked_for() -> None:
@@ -179,3 +192,23 @@ def test_an_equal_text_is_found_among_more_than_fifty_that_contradict() -> None:
     result = near(*({"text": f"{words} after {i % 100} days"} for i in range(200)))
     assert [c.index for c in result.kept] == list(range(100))
     assert {index: kept for index, kept in result.of.items() if index == 199} == {199: 99}
+
+
+@pytest.mark.parametrize("end", [{}, {"end_char": 1000}])
+def test_of_many_that_contradict_each_other_at_one_place_each_is_held_against_a_few(
+    end: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    agree = dedup._Places.agree
+
+    def counted(places: dedup._Places, a: int, b: int) -> bool:
+        asked.append(b)
+        return agree(places, a, b)
+
+    monkeypatch.setattr(dedup._Places, "agree", counted)
+    place = {"source_id": "s", "start_char": 0, **end}
+    rows = [{**place, "text": f"{TEXT} for {n:03} days"} for n in range(120)]
+    result = SpanDuplicates()(of(*rows, rows[100]))
+    assert len(asked) <= 50 * 121
+    assert (result.dropped, result.of) == ({120: By.SPAN_DUPLICATE}, {120: 100})
+    assert len(SpanDuplicates()(result.kept).kept) == 120

@@ -245,3 +245,18 @@ def test_a_parent_of_another_source_is_none() -> None:
     mine, other = (candidate(n, "One.", parent_id="p", source_id=source) for n, source in enumerate("ab"))
     kept = ExpandParents("section", {"p": theirs})([mine, other]).kept
     assert [c.text for c in kept] == ["One. Two.", "One."]
+
+
+def test_a_long_parent_without_a_full_stop_is_split_once_for_all_its_children() -> None:
+    read: list[int] = []
+
+    def split(text: str) -> list[int]:
+        read.append(len(text))
+        return [len(text)]
+
+    words = [f"w{n}" for n in range(4000)]
+    text = " ".join(words)
+    children = [candidate(n, f"{word} ", parent_id="p") for n, word in enumerate(words[1000:1100])]
+    kept = ExpandParents("sentences", {"p": Chunk(text=text)}, 1, split)(children).kept
+    assert all(c.parent is not None for c in kept)
+    assert sum(read) < 5 * len(text)

@@ -43,7 +43,23 @@ def test_embeddings_may_be_lists_or_arrays_of_any_kind() -> None:
 
 @pytest.mark.parametrize(
     "vectors",
-    [([1.0], None), ([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [float("nan")]), ([1.0], [1e300]), ([1.0, "x"],)],
+    [
+        ([1.0], None),
+        ([1.0], [1.0, 2.0]),
+        ([0.0], [1.0]),
+        ([1.0], [float("nan")]),
+        ([1.0], [1e300]),
+        ([1.0], [10**400]),
+        ([1.0, "x"],),
+    ],
 )
 def test_embeddings_that_cannot_be_compared_are_none(vectors: tuple[object, ...]) -> None:
     assert embedding_cosines(of_vectors(*vectors)) is None
+
+
+@given(st.lists(st.integers(-3, 3), min_size=2, max_size=2).filter(any), st.integers(-43, 37), st.integers(-43, 37))
+def test_the_length_of_an_embedding_does_not_count(vector: list[int], one: int, other: int) -> None:
+    wanted = embedding_cosines(of_vectors(vector, [1, 2]))
+    found = embedding_cosines(of_vectors([x * 10.0**one for x in vector], [10.0**other, 2 * 10.0**other]))
+    assert wanted is not None
+    assert found == pytest.approx(wanted, abs=0.02 if min(one, other) < -38 else 1e-5)
