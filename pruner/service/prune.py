@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from pruner.candidates import Conflict
 from pruner.evidence import evidence_rules, render_evidence
-from pruner.schema import Chunk, PruneResult
+from pruner.schema import Chunk, Decision, PruneResult
 from pruner.service.dials import open_dials
 from pruner.service.errors import RESPONSES, Code, Refusal
 from pruner.service.front import NOTE, Note
@@ -100,7 +100,7 @@ def _answer(
         request_id=request_id.get(),
         kept=[place_of[id(chunk)] for chunk in result.chunks],
         ids=[chunk.id for chunk in result.chunks],
-        decisions=[replace(d, index=places[d.index]) for d in result.decisions],
+        decisions=_placed(result.decisions, places),
         status=result.status,
         reason=result.reason,
         usage=result.usage,
@@ -113,6 +113,13 @@ def _answer(
         tokens=_tokens(result) if body.tokens else None,
         trace=result.trace if body.trace else None,
     )
+
+
+def _placed(decisions: Sequence[Decision], places: Sequence[int]) -> list[Decision]:
+    """Return the decisions by the caller's places; they are the ranks already where the list came as `chunks`."""
+    if all(rank == place for rank, place in enumerate(places)):
+        return list(decisions)
+    return [replace(decision, index=places[decision.index]) for decision in decisions]
 
 
 def _renamed(conflict: Conflict, places: Sequence[int]) -> Conflict:
