@@ -83,7 +83,7 @@ async def _call(arguments: dict[str, Any], parts: Parts) -> CallToolResult:
     token = request_id.set(new_request_id("") if given == "-" else given)
     note: dict[str, Any] = {"tool": TOOL.name}
     try:
-        answer = await prune_list(_read(arguments, parts.settings.max_body), parts, note)
+        answer = await prune_list(_read(arguments, parts.settings), parts, note)
         text = answer.model_dump_json()
         return CallToolResult(content=[TextContent(text=text)], structured_content=answer.model_dump(mode="json"))
     except Refusal as refusal:
@@ -96,13 +96,13 @@ async def _call(arguments: dict[str, Any], parts: Parts) -> CallToolResult:
         request_id.reset(token)
 
 
-def _read(arguments: dict[str, Any], most: int) -> PruneContext:
+def _read(arguments: dict[str, Any], settings: ServiceSettings) -> PruneContext:
     """Read arguments as the service reads a body: over standard input, nobody has yet."""
     body = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    if len(body) > most:
-        raise Refusal(Code.BODY_TOO_LARGE, f"at most {most} bytes are taken")
+    if len(body) > settings.max_body:
+        raise Refusal(Code.BODY_TOO_LARGE, f"at most {settings.max_body} bytes are taken")
     try:
-        return PruneContext.model_validate(read_json(body))
+        return PruneContext.model_validate(read_json(body, settings.chunk_limit))
     except ValidationError as error:
         raise invalid(error.errors()) from None
 

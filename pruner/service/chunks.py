@@ -7,12 +7,12 @@ from pydantic import ConfigDict, Field
 
 from pruner.schema import Chunk
 from pruner.service.errors import Code, Refusal
-from pruner.service.strict import Strict, TextOr
+from pruner.service.strict import ListOf, Strict, TextOr
 
 __all__ = ["GivenChunk", "Ranked", "RankedDocument", "check_differ", "invalid_list", "ranked_chunks"]
 
 _Id = str | int | None
-_Names = Annotated[tuple[str, ...], Field(strict=False, max_length=1000)]
+_Names = Annotated[tuple[str, ...], Field(strict=False, max_length=1000, fail_fast=True)]
 
 
 class GivenChunk(TextOr, Chunk):
@@ -25,10 +25,10 @@ class GivenChunk(TextOr, Chunk):
     source_id: _Id = None
     revision_id: _Id = None
     page: _Id = None
-    query_ids: Annotated[tuple[str, ...], Field(strict=False, max_length=100)] = ()
+    query_ids: Annotated[tuple[str, ...], Field(strict=False, max_length=100, fail_fast=True)] = ()
     acl: _Names | None = None
     heading_path: _Names = ()
-    embedding: list[float] | None = Field(default=None, repr=False)
+    embedding: ListOf[float] | None = Field(default=None, repr=False)
 
 
 class RankedDocument(GivenChunk):

@@ -151,6 +151,8 @@ def invalid(faults: Sequence[Mapping[str, Any]]) -> Refusal:
     # Where a value may be of several types, the deepest fault is the one that was meant.
     first = max(faults, key=lambda fault: len(fault["loc"]))
     message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] in ("tuple_type", "too_long"):
+        message = message.replace("Tuple", "List").replace("tuple", "list")  # JSON has no tuples.
     if first["type"] == "extra_forbidden":
         message = "unknown field"
     return Refusal(Code.INVALID_REQUEST, message, field_name(first["loc"]))

@@ -66,7 +66,7 @@ class Health:
         try:
             async with asyncio.timeout(_PATIENCE):
                 _, writer = await asyncio.open_connection(*self._address)
-        except OSError:  # TimeoutError is one.
+        except (OSError, ValueError):  # The second is for what can be no host.
             return False
         writer.close()
         return True

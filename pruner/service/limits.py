@@ -16,6 +16,8 @@ from pruner.service.errors import Code, Refusal
 __all__ = ["Admission", "StrictRequest", "StrictRoute", "read_json", "while_connected"]
 
 T = TypeVar("T")
+# Of any body, what holds texts.
+_COUNTED = ("chunks", "documents", "results", "parents")
 
 
 class Admission:
@@ -98,19 +100,27 @@ class StrictRequest(Request):
 
     async def json(self) -> Any:
         """Read the body as JSON."""
-        return read_json(await self.body())
+        return read_json(await self.body(), self.app.state.settings.chunk_limit)
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes, chunk_limit: int) -> Any:
     """Read JSON as the standard has it: no NaN, no lone surrogates, no endless nesting.
 
+    Lists are counted here already, as an object is made of each entry further on: of a body at its limit, half a
+    million, which takes seconds and a gigabyte.
+
     Raises:
-        Refusal: it is none.
+        Refusal: it is none, or holds too many.
     """
     try:
-        return from_json(body, allow_inf_nan=False)
+        given = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise Refusal(Code.INVALID_JSON, f"the body is no JSON (NaN and lone surrogates are none): {error}") from None
+    for field in _COUNTED if isinstance(given, dict) else ():
+        n = len(given[field]) if isinstance(given.get(field), list | dict) else 0
+        if n > chunk_limit:
+            raise Refusal(Code.INVALID_REQUEST, f"holds {n}, and at most {chunk_limit} are taken", field)
+    return given
 
 
 class StrictRoute(APIRoute):

@@ -9,7 +9,7 @@ from pruner.errors import Reason
 from pruner.schema import Chunk, Decision, Status, Trace, Usage
 from pruner.service.chunks import GivenChunk, Ranked, RankedDocument, check_differ, invalid_list, ranked_chunks
 from pruner.service.dials import Dials
-from pruner.service.strict import Strict
+from pruner.service.strict import ListOf, Strict
 
 __all__ = ["AssembleRequest", "Evidence", "PruneRequest", "PruneResponse", "RecordedGrading", "Timings", "Tokens"]
 
@@ -50,9 +50,9 @@ _EVIDENCE_EXAMPLE: dict[str, Any] = {
 class _List(Strict):
     """A list to prune, in one of two forms."""
 
-    chunks: list[GivenChunk] | None = Field(default=None, description="in reranker order, best first")
-    documents: list[RankedDocument] | None = Field(default=None, description="as they were given to a reranker")
-    results: list[Ranked] | None = Field(default=None, description="the reranker's answer about `documents`")
+    chunks: ListOf[GivenChunk] | None = Field(default=None, description="in reranker order, best first")
+    documents: ListOf[RankedDocument] | None = Field(default=None, description="as they were given to a reranker")
+    results: ListOf[Ranked] | None = Field(default=None, description="the reranker's answer about `documents`")
     principals: list[str] = Field(
         default=[], max_length=1000, description="users, groups and roles to prune for, where chunks have an `acl`"
     )
@@ -93,7 +93,9 @@ class PruneRequest(_List):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE, _RANKED_EXAMPLE, _EVIDENCE_EXAMPLE]})
 
     query: str
-    history: list[str] = Field(default=[], description="earlier turns of the conversation, oldest first")
+    history: list[str] = Field(
+        default=[], max_length=1000, description="earlier turns of the conversation, oldest first"
+    )
     key: str | None = Field(
         default=None, max_length=1000, description="whose list it is: equal keys get the same arm, in mode `ab`"
     )
@@ -102,13 +104,13 @@ class PruneRequest(_List):
 class RecordedGrading(Strict):
     """Grades of an earlier answer, by place in the list."""
 
-    grades: list[Annotated[int, Field(ge=1, le=5)] | None] = Field(description="null where ungraded")
-    expected: list[Annotated[float, Field(ge=1, le=5)] | None] | None = None
+    grades: ListOf[Annotated[int, Field(ge=1, le=5)] | None] = Field(description="null where ungraded")
+    expected: ListOf[Annotated[float, Field(ge=1, le=5)] | None] | None = None
     status: Annotated[Status, Field(strict=False)] | None = Field(
         default=None, description="of the earlier answer (default: `ok`, or `partial` with ungraded chunks)"
     )
     reason: Annotated[Reason, Field(strict=False)] | None = None
-    left_out: list[Annotated[int, Field(ge=0)]] = Field(
+    left_out: ListOf[Annotated[int, Field(ge=0)]] = Field(
         default=[], description="places that were not shown to the model, as its prompt was full; see the `trace`"
     )
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from pruner.candidates import Conflict
 from pruner.evidence import evidence_rules, render_evidence
-from pruner.schema import Chunk, PruneResult
+from pruner.schema import Chunk, Decision, PruneResult
 from pruner.service.dials import open_dials
 from pruner.service.errors import RESPONSES, Code, Refusal
 from pruner.service.front import NOTE, Note
@@ -18,7 +18,7 @@ from pruner.service.logs import request_id
 from pruner.service.models import AssembleRequest, Evidence, PruneRequest, PruneResponse, Timings, Tokens
 from pruner.service.parts import Parts, parts_of
 
-__all__ = ["check_length", "prune_list", "router", "write_note"]
+__all__ = ["prune_list", "router", "write_note"]
 
 # How many times `max_body` the parents of all chunks may come to.
 _PARENTS = 5
@@ -34,7 +34,7 @@ async def _prune(body: PruneRequest, request: Request, parts: Annotated[Parts, D
 @router.post("/v1/assemble", response_model=PruneResponse, summary="Select anew by recorded grades, for free")
 async def _assemble(body: AssembleRequest, request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     started = time.perf_counter()
-    chunks, places = _listed(body, parts)
+    chunks, places = body.listed()
     dials = open_dials(body.dials, parts.settings.dials)
     result = parts.gateway.assemble(body.query, chunks, body.grading, dials, **_asked(body, chunks, parts))
     write_note(request.scope[NOTE], parts, body.query, result)
@@ -53,18 +53,12 @@ async def prune_list(body: PruneRequest, parts: Parts, note: Note) -> PruneRespo
         Refusal: the list, or a dial, cannot be used.
     """
     started = time.perf_counter()
-    chunks, places = _listed(body, parts)
+    chunks, places = body.listed()
     dials = open_dials(body.dials, parts.settings.dials)
     about = {"history": body.history, "key": body.key, **_asked(body, chunks, parts)}
     result = await parts.gateway.prune(body.query, chunks, dials=dials, **about)
     write_note(note, parts, body.query, result)
     return _answer(body, chunks, places, result, started)
-
-
-def _listed(body: PruneRequest | AssembleRequest, parts: Parts) -> tuple[list[Chunk], list[int]]:
-    chunks, places = body.listed()
-    check_length(len(chunks), parts, "chunks" if body.chunks is not None else "results")
-    return chunks, places
 
 
 def _asked(body: PruneRequest | AssembleRequest, chunks: Sequence[Chunk], parts: Parts) -> dict[str, Any]:
@@ -73,7 +67,6 @@ def _asked(body: PruneRequest | AssembleRequest, chunks: Sequence[Chunk], parts:
     Raises:
         Refusal: the parents are more than the operator allows.
     """
-    check_length(len(body.parents), parts, "parents")
     of = {chunk.parent_id: parent for chunk in chunks if (parent := body.parent_of(chunk))}
     # Each child is shown in a copy of its parent's text, before those of one parent merge.
     shown = sum(len(of[chunk.parent_id].text) for chunk in chunks if chunk.parent_id in of)
@@ -82,12 +75,6 @@ def _asked(body: PruneRequest | AssembleRequest, chunks: Sequence[Chunk], parts:
         message = f"come to {shown} characters, counted for each of their chunks, and at most {most} are taken"
         raise Refusal(Code.INVALID_REQUEST, message, "parents")
     return {"principals": body.principals, "required_query_ids": body.required_query_ids, "parents": of}
-
-
-def check_length(n: int, parts: Parts, field: str) -> None:
-    """Refuse a list that is longer than the operator allows."""
-    if n > parts.settings.chunk_limit:
-        raise Refusal(Code.INVALID_REQUEST, f"holds {n}, and at most {parts.settings.chunk_limit} are taken", field)
 
 
 def write_note(note: Note, parts: Parts, query: str, result: PruneResult[Chunk]) -> None:
@@ -113,7 +100,7 @@ def _answer(
         request_id=request_id.get(),
         kept=[place_of[id(chunk)] for chunk in result.chunks],
         ids=[chunk.id for chunk in result.chunks],
-        decisions=[replace(d, index=places[d.index]) for d in result.decisions],
+        decisions=_placed(result.decisions, places),
         status=result.status,
         reason=result.reason,
         usage=result.usage,
@@ -126,6 +113,13 @@ def _answer(
         tokens=_tokens(result) if body.tokens else None,
         trace=result.trace if body.trace else None,
     )
+
+
+def _placed(decisions: Sequence[Decision], places: Sequence[int]) -> list[Decision]:
+    """Return the decisions by the caller's places; they are the ranks already where the list came as `chunks`."""
+    if all(rank == place for rank, place in enumerate(places)):
+        return list(decisions)
+    return [replace(decision, index=places[decision.index]) for decision in decisions]
 
 
 def _renamed(conflict: Conflict, places: Sequence[int]) -> Conflict:

@@ -13,8 +13,8 @@ from pruner.service.front import NOTE
 from pruner.service.limits import StrictRoute, while_connected
 from pruner.service.logs import request_id
 from pruner.service.parts import Parts, parts_of
-from pruner.service.prune import check_length, write_note
-from pruner.service.strict import Strict, TextOr
+from pruner.service.prune import write_note
+from pruner.service.strict import ListOf, Strict, TextOr
 
 __all__ = ["router"]
 
@@ -47,7 +47,7 @@ class RerankRequest(Strict):
 
     model: str | None = Field(default=None, description="given back; which model is asked is the operator's choice")
     query: str
-    documents: list[Document]
+    documents: ListOf[Document]
     top_n: Annotated[int, Field(ge=1)] | None = Field(default=None, description="answer at most this many")
     return_documents: bool | None = None
     max_tokens_per_doc: int | None = Field(default=None, description="taken, and not needed; so are the next three")
@@ -116,7 +116,6 @@ _Key = Annotated[
 async def _rerank(
     body: RerankRequest, request: Request, parts: Annotated[Parts, Depends(parts_of)], x_prune_key: _Key = None
 ) -> Response:
-    check_length(len(body.documents), parts, "documents")
     answer = await while_connected(request, _pruned(body, request, parts, x_prune_key))
     return Response(answer.model_dump_json(exclude_none=True), media_type="application/json")
 

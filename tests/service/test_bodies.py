@@ -8,11 +8,18 @@ from collections.abc import Iterator
 
 import httpx2
 import psutil
+import pytest
 
 from tests.service.served import THREE, app_of, served
 
 MB = 1_000_000
 JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[str]:
+    with served(app_of(max_body=3 * MB)) as url:
+        yield url
 
 
 def blanks(megabytes: int) -> Iterator[bytes]:
@@ -90,3 +97,34 @@ def test_headers_without_end_are_refused_in_bounded_memory() -> None:
             except OSError:
                 pass
         assert sent < 10 * MB
+
+
+def filled(entry: str) -> str:
+    """As many entries as a body of 2 MB holds."""
+    return ", ".join([entry] * (2 * MB // (len(entry) + 2)))
+
+
+@pytest.mark.parametrize("entry", ['""', "{}", "-1"])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("prune", '{"query": "q", "chunks": [%s]}'),
+        ("prune", '{"query": "q", "documents": [%s], "results": [{"index": 0, "relevance_score": 1.0}]}'),
+        ("prune", '{"query": "q", "documents": ["a"], "results": [%s]}'),
+        ("prune", '{"query": "q", "chunks": ["a"], "history": [%s]}'),
+        ("prune", '{"query": "q", "chunks": ["a"], "principals": [%s]}'),
+        ("prune", '{"query": "q", "chunks": [{"text": "a", "embedding": [%s]}]}'),
+        ("prune", '{"query": "q", "chunks": [{"text": "a", "acl": [%s]}]}'),
+        ("assemble", '{"chunks": ["a"], "grading": {"grades": [%s]}}'),
+        ("assemble", '{"chunks": ["a"], "grading": {"grades": [1], "expected": [%s]}}'),
+        ("assemble", '{"chunks": ["a"], "grading": {"grades": [1], "left_out": [%s]}}'),
+        ("rerank", '{"query": "q", "documents": [%s]}'),
+    ],
+)
+def test_a_body_full_of_entries_costs_no_more_than_reading_it(service: str, path: str, body: str, entry: str) -> None:
+    content = body.replace("%s", filled(entry))
+    started, before = time.process_time(), psutil.Process(os.getpid()).memory_info().rss
+    response = httpx2.post(f"{service}/v1/{path}", content=content, headers=JSON, timeout=60)
+    assert response.status_code in (200, 422)
+    assert time.process_time() - started < 3
+    assert psutil.Process(os.getpid()).memory_info().rss - before < 80 * MB

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pruner.service.chunks import GivenChunk
+from pruner.service.dials import WIDEST
+from pruner.service.models import PruneRequest
 from tests.service.served import KEYS, app_of, client
 
 pytestmark = pytest.mark.anyio
@@ -119,3 +122,13 @@ def test_the_colours_of_the_grades_differ_for_the_colour_blind(scheme: str, sigh
     seen = [lab(np.array(SIGHT[sight]) @ linear(known[f"g{grade}"])) for grade in range(1, 6)]
     nearest = min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2))
     assert nearest > 15  # One is the least that can be seen at all.
+
+
+def test_the_page_knows_every_field_and_every_dial_of_a_request() -> None:
+    lists = re.findall(r"const (\w+) = \[(.*?)\];", SCRIPTS["read.js"], re.DOTALL)
+    named = {name: set(re.findall(r'"(\w+)"', text)) for name, text in lists}
+    assert named["KNOWN"] == GivenChunk.model_fields.keys()
+    assert named["SELECTION"] == WIDEST.keys()
+    assert (
+        named["ASKED"] == {"history", "principals", "required_query_ids", "parents"} <= PruneRequest.model_fields.keys()
+    )

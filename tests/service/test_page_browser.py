@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
@@ -501,3 +502,59 @@ def test_a_service_that_is_gone_is_said(browser: Browser) -> None:
         page.get_by_role("button", name="Grade").click()
         expect(page.get_by_role("alert")).to_have_text("The service cannot be reached.")
         page.close()
+
+
+WHOLE = {
+    "query": "How long are backups kept?",
+    "chunks": [
+        {"text": "Backups are kept for 14 days.", "id": "a", "source_id": "s", "parent_id": "p", "query_ids": ["one"]},
+        {"text": "Backups are kept for 14 days.", "id": "b", "source_id": "s", "acl": ["staff"]},
+        {"text": "Nobody may read this.", "id": "c", "acl": []},
+        {"text": "Rice is boiled.", "id": "d", "source_id": "s", "page": 3, "metadata": {"x": 1}},
+    ],
+    "principals": ["staff"],
+    "required_query_ids": ["one"],
+    "parents": {"p": "Terms. Backups are kept for 14 days."},
+}
+DIALS = {"dedup": "texts", "expand": "section", "max_per_source": 1, "threshold": 1, "keep_top_k": 0}
+
+
+def reasons(page: Page, url: str, **body: Any) -> tuple[list[int], list[int]]:
+    """What the page keeps of a pasted request, and what the service does."""
+    answer = httpx2.post(f"{url}/v1/prune", json=body).json()
+    page.get_by_label(LIST).fill(json.dumps(body))
+    page.get_by_role("button", name="Grade").click()
+    expect(page.get_by_role("status")).to_contain_text("kept.")
+    return kept(page), answer["kept"]
+
+
+@pytest.mark.parametrize("dials", [{}, DIALS])
+def test_a_pasted_request_is_graded_for_whom_and_what_it_is_for(page: Page, url: str, dials: dict[str, Any]) -> None:
+    shown, answered = reasons(page, url, **WHOLE, dials=dials)
+    assert shown == answered
+    assert 2 not in shown
+
+
+def test_a_line_of_the_decision_log_is_opened_with_every_dial_it_was_decided_by(page: Page, tmp_path: Path) -> None:
+    async def write() -> None:
+        pruner = Pruner(CONFIG, backend=ScriptedBackend(Script()))
+        with DecisionLog(tmp_path / "log.jsonl") as log:
+            dials = {"dedup": "texts", "threshold": 1, "mmr_lambda": 0.5}
+            await Rollout(pruner, "on", log=log, log_content=True).prune(
+                "q", ["one text here"] * 2 + CHUNKS, dials=dials
+            )
+
+    run_elsewhere(lambda: asyncio.run(write()))
+    line = (tmp_path / "log.jsonl").read_text(encoding="utf-8")
+    open_file(page, line)
+    expect(page.get_by_role("status")).to_contain_text("kept.")
+    assert kept(page) == json.loads(line)["kept"]
+    assert 1 not in kept(page)
+
+
+def test_without_its_texts_a_line_is_opened_without_the_dials_that_go_by_them(page: Page) -> None:
+    dials = {**line_of()["dials"], "dedup": "texts", "mmr_lambda": 0.5, "expand": "section"}
+    page.get_by_label(LIST).fill(json.dumps(line_of(dials=dials)))
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("status")).to_have_text("3 of 6 chunks, 90 of 210 tokens kept.")
+    assert kept(page) == [0, 2, 4]

@@ -277,6 +277,13 @@ async def test_what_cannot_be_used_is_refused_by_its_field(path: str, changes: d
     assert await refused(path, app, **{**body, **changes}) == (422, "invalid_request", field)
 
 
+@pytest.mark.parametrize("field", ["acl", "query_ids", "heading_path"])
+@pytest.mark.parametrize(("given", "message"), [("staff", "valid list"), (["a"] * 1001, "List should have at most")])
+async def test_what_is_no_list_of_names_is_said_in_words_of_json(field: str, given: Any, message: str) -> None:
+    response = await post(app_of(), "/v1/prune", {**THREE, "chunks": [{"text": "a", field: given}]})
+    assert message in response.json()["error"]["message"]
+
+
 async def test_numbers_of_any_size_are_answered() -> None:
     chunks = [{"text": "needed", "start_char": 10**40, "end_char": 10**400, "page": -(10**30)}, *CHILD]
     dials = {"dedup": "texts", "expand": "section"}

@@ -77,6 +77,11 @@ async def test_without_a_grading_lately_a_connection_is_tried() -> None:
     assert not await Health(address).ready()
 
 
+@pytest.mark.parametrize("host", ["a" * 70, "two..dots", "no\0host"])
+async def test_a_host_that_can_have_no_address_is_not_reached(host: str) -> None:
+    assert not await Health((f"{host}.test", 443)).ready()
+
+
 async def test_what_was_met_long_ago_is_forgotten() -> None:
     now = [0.0]
     with serve(Reply()) as provider:

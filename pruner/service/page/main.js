@@ -2,14 +2,14 @@
 
 import { prune, setKey } from "./api.js";
 import { CHUNKS, QUERY } from "./example.js";
-import { count, read } from "./read.js";
+import { asked, count, read } from "./read.js";
 import { Setting } from "./setting.js";
 import { Table } from "./table.js";
 
 const get = (id) => document.getElementById(id);
 const table = new Table(get("decisions"));
 const settings = { A: new Setting("A", changed), B: new Setting("B", changed) };
-let list = null; // What is shown: {query, shown, chunks, grading, whole, tokens, record}.
+let list = null; // What is shown: {chunks, grading, asked, whole, tokens, record}.
 let records = [];
 
 get("settings").append(settings.A.element);
@@ -78,7 +78,7 @@ async function submit() {
   const query = get("query").value;
   if (!query.trim()) return refuse("query", "Ask a question first.");
   if (!given.chunks.length) return refuse("chunks", "Give some chunks first.");
-  return grade(query, given.chunks);
+  return grade(query, given.chunks, { ...given.asked, ...(given.dials && { dials: given.dials }) });
 }
 
 function refuse(id, message) {
@@ -86,11 +86,11 @@ function refuse(id, message) {
   throw new Error(message);
 }
 
-async function grade(query, chunks) {
+async function grade(query, chunks, rest) {
   get("grade").disabled = true;
   tell("said", `Grading ${count(chunks.length, "chunk")} …`);
   try {
-    await show(query, chunks, await prune({ query, chunks }));
+    await show(query, chunks, rest, await prune({ query, chunks, ...rest }));
   } catch (error) {
     tell("said", "");
     throw error;
@@ -99,13 +99,13 @@ async function grade(query, chunks) {
   }
 }
 
-function show(query, chunks, answer) {
+function show(query, chunks, rest, answer) {
   const { decisions, status, reason, trace, usage, timings, arm, tokens } = answer;
   const column = (name) => decisions.map((decision) => decision[name]);
   const record = { status, reason, left_out: trace.left_out, arm, usage, latency: timings.grading, model: trace.model, prompt: trace.prompt };
   const graded = { ...record, query, chunks, grades: column("grade"), expected: column("expected"), by: column("by") };
   const kept = decisions.flatMap((decision, rank) => (decision.kept ? [rank] : []));
-  return openRecord({ ...graded, ids: column("id"), n: chunks.length, kept, tokens: tokens.chunks, dials: {} });
+  return openRecord({ ...graded, ids: column("id"), n: chunks.length, kept, tokens: tokens.chunks, dials: {}, ...rest });
 }
 
 async function openFile(input) {
@@ -139,9 +139,10 @@ async function openRecord(record) {
   const whole = record.chunks.every((chunk) => chunk.text !== null);
   const { grades, expected, status, reason, left_out } = record;
   // Ids may be there twice in a log, and are none of the selection's business.
-  const chunks = record.chunks.map(({ text, score }) => ({ text: text ?? "", ...(score != null && { score }) }));
+  const chunks = record.chunks.map(({ id, ...chunk }) => ({ ...chunk, text: chunk.text ?? "" }));
+  const { history, ...whom } = asked(record);
   const grading = { grades, expected: expected ?? null, status, reason, left_out: left_out ?? [] };
-  list = { chunks, grading, whole, tokens: record.tokens, record };
+  list = { chunks, grading, asked: { query: record.query ?? "", ...whom }, whole, tokens: record.tokens, record };
   table.fill(record.chunks, grades, expected);
   if (record.query) get("query").value = record.query;
   get("results").hidden = false;

@@ -1,9 +1,21 @@
 // What was pasted or opened: a list to grade, or records of what came of one.
 
-const KNOWN = ["text", "id", "score", "title", "date", "heading_path"];
-const SELECTION = ["threshold", "keep_top_k", "min_score", "max_chunks", "token_cap", "fallback_top_n", "scoring"];
+const KNOWN = [
+  "text", "id", "score", "title", "token_count", "parent_id", "source_id", "revision_id", "status", "authority",
+  "date", "query_ids", "page", "start_char", "end_char", "heading_path", "acl", "embedding", "metadata",
+];
+const SELECTION = [
+  "threshold", "keep_top_k", "min_score", "max_chunks", "token_cap", "fallback_top_n", "scoring", "revision_policy",
+  "dedup", "dedup_overlap", "dedup_jaccard", "dedup_cosine", "dedup_across_sources", "mmr_lambda", "max_per_parent",
+  "max_per_source", "source_policy", "expand", "expand_sentences", "token_budget", "budget_pick", "extract",
+  "evidence_order",
+];
+// These go by what the texts say, and mean nothing without them.
+const OF_TEXTS = ["dedup", "mmr_lambda", "expand", "extract", "token_budget"];
+// What a request says beside its list.
+const ASKED = ["history", "principals", "required_query_ids", "parents"];
 
-// Returns {chunks, query?, form} for a list, or {records, form}; `form` says in words how the text was read.
+// Returns {chunks, query?, asked, form} for a list, or {records, form}; `form` says in words how the text was read.
 export function read(text) {
   const { values, broken } = readJson(text.trim());
   if (values.length && values.every(isRecord)) {
@@ -12,7 +24,7 @@ export function read(text) {
   }
   if (broken) return readPlain(text);
   if (values.length === 1 && Array.isArray(values[0].results)) return ofReranker(values[0]);
-  if (values.length === 1 && Array.isArray(values[0].chunks)) return ofList(values[0].chunks, values[0].query);
+  if (values.length === 1 && Array.isArray(values[0].chunks)) return ofList(values[0].chunks, values[0]);
   return ofList(values);
 }
 
@@ -45,14 +57,20 @@ function readPlain(text) {
   return { chunks: lines.map(toChunk), form: count(lines.length, "line") };
 }
 
-function ofList(given, query) {
-  return { chunks: given.map(toChunk), query, form: `${count(given.length, "chunk")} of JSON` };
+// Of a request or a record, whom and what its list is for.
+export function asked(given) {
+  return Object.fromEntries(ASKED.filter((name) => given[name] != null).map((name) => [name, given[name]]));
 }
 
-function ofReranker({ results, documents, query }) {
+function ofList(given, request = {}) {
+  const { query, dials } = request;
+  return { chunks: given.map(toChunk), query, dials, asked: asked(request), form: `${count(given.length, "chunk")} of JSON` };
+}
+
+function ofReranker({ results, documents, query, dials, ...request }) {
   const texts = results.map((result) => documents?.[result.index] ?? result.document);
   const chunks = texts.map((text, rank) => ({ ...toChunk(text, rank), score: results[rank].relevance_score }));
-  return { chunks, query, form: `${count(chunks.length, "result")} of a reranker` };
+  return { chunks, query, dials, asked: asked(request), form: `${count(chunks.length, "result")} of a reranker` };
 }
 
 function toChunk(given, rank) {
@@ -93,6 +111,8 @@ function withTexts(record, given) {
   const places = given.length === n ? [...given.keys()] : given.length === kept.length ? kept : [];
   const chunks = Array.from({ length: n }, (_, rank) => ({ text: null, id: record.ids?.[rank] ?? undefined }));
   places.forEach((place, i) => Object.assign(chunks[place], toChunk(given[i], i)));
-  const dials = Object.fromEntries(SELECTION.filter((name) => record.dials?.[name] != null).map((name) => [name, record.dials[name]]));
+  const whole = chunks.every((chunk) => chunk.text !== null);
+  const named = SELECTION.filter((name) => record.dials?.[name] != null && (whole || !OF_TEXTS.includes(name)));
+  const dials = Object.fromEntries(named.map((name) => [name, record.dials[name]]));
   return { ...record, n, kept, chunks, dials, grades: record.grades ?? Array(n).fill(null) };
 }

@@ -18,7 +18,7 @@ export class Setting {
     this.#connect();
   }
 
-  // list: {chunks, grading, whole, tokens}; dials: those that differ from the service's own. Returns once it is shown.
+  // list: {chunks, grading, asked, whole, tokens}; dials: those that differ from the service's own. Returns once it is shown.
   async open(list, dials) {
     this.list = list;
     this.dials = { ...dials };
@@ -91,9 +91,9 @@ export class Setting {
   async #run() {
     while (this.stale) {
       this.stale = false;
-      const { chunks, grading } = this.list;
+      const { chunks, grading, asked } = this.list;
       try {
-        this.answer = await assemble({ chunks, grading, dials: this.dials });
+        this.answer = await assemble({ chunks, grading, ...asked, dials: this.dials });
         this.fault = null;
       } catch (error) {
         this.fault = error;
