@@ -12,7 +12,7 @@ from eval.cases import Case, load_graded
 from eval.errors import EvalError
 from eval.points import Draws
 from eval.records import LISTWISE
-from eval.strategies import STRATEGIES, Configuration, Dial, configurations
+from eval.strategies import STRATEGIES, Configuration, Dial, configurations, lacking
 from eval.sweep import Sweep, sweep
 from pruner.config import PrunerConfig
 
@@ -172,7 +172,7 @@ def sweep_of(source: Source, strategies: Sequence[str] | None = None) -> Sweep:
         raise EvalError(f"no strategy {wrong[0]!r}; there are {', '.join(STRATEGIES)}")
     found = configurations(source.cases, strategies)
     if not found:
-        raise EvalError(f"no list has what {', '.join(strategies or ())} goes by; give its gradings by --records")
+        raise EvalError(lacking(strategies or ()))
     return sweep(source.cases, found)
 
 

@@ -17,7 +17,7 @@ from eval.cases import Case
 from eval.records import LISTWISE
 from pruner.schema import Status
 
-__all__ = ["STRATEGIES", "Configuration", "Kept", "Strategy", "configurations"]
+__all__ = ["STRATEGIES", "Configuration", "Kept", "Strategy", "configurations", "lacking"]
 
 Kept: TypeAlias = frozenset[int]
 Dial: TypeAlias = float | int | str
@@ -74,6 +74,15 @@ def configurations(cases: Sequence[Case], strategies: Iterable[str] | None = Non
         if grid and any(strategy.keep(case, grid[0]) is not None for case in cases):
             found += grid
     return found
+
+
+def lacking(names: Iterable[str]) -> str:
+    """Say what these strategies go by and no list has: gradings, which `grade` makes, or scores of the reranker."""
+    asking, ranking = ([name for name in sorted(names) if STRATEGIES[name].asks is asks] for asks in (True, False))
+    if asking:
+        named = ", ".join(asking)
+        return f"no list has a grading for {named}: make them by `python -m eval grade`, and give them by --records"
+    return f"no list has the scores that {', '.join(ranking)} cuts by"
 
 
 def _grid(**dials: Sequence[Dial]) -> Grid:

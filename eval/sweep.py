@@ -10,7 +10,7 @@ from eval import measures
 from eval.cases import Case
 from eval.errors import EvalError
 from eval.measures import Floats, Table
-from eval.strategies import STRATEGIES, Configuration, Kept
+from eval.strategies import STRATEGIES, Configuration, Kept, lacking
 
 __all__ = ["Sweep", "sweep"]
 
@@ -108,11 +108,10 @@ def _choose(cases: Sequence[Case], configurations: Sequence[Configuration]) -> t
 def _why_none(cases: Sequence[Case], configurations: Sequence[Configuration]) -> str:
     if not cases or not configurations:
         return "nothing to compare: no list, or no configuration"
-    lacking = {
+    without = {
         c.strategy for c in configurations if all(STRATEGIES[c.strategy].keep(case, c) is None for case in cases)
     }
-    named = ", ".join(sorted(lacking)) or "all strategies at once"
-    return f"no list has what {named} goes by; grade the lists for it, or leave it out"
+    return lacking(without) if without else "no list has what all of these go by at once; leave one of them out"
 
 
 def _table(cases: Sequence[Case], places: Callable[[Case], Kept]) -> Table:

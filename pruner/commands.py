@@ -13,7 +13,7 @@ from pydantic import SecretStr, ValidationError
 
 from pruner.config import PrunerConfig, gather
 from pruner.console import clean, table
-from pruner.errors import ConfigError, RequestError
+from pruner.errors import ConfigError, Reason, RequestError
 from pruner.pipeline import Pruner
 from pruner.prompting import load_prompt, prompt_names
 from pruner.reading import read_chunks, read_text
@@ -167,6 +167,9 @@ def demo(options: argparse.Namespace) -> int:
     _say(decision_table(result, chunks) + "\n")
     _say(summary(result, config.model))
     _say(f"all told {time.monotonic() - started:.0f} s")
+    if result.reason is Reason.TIMEOUT:
+        longer = f"PRUNER_TIMEOUT={10 * config.timeout:g} gives it longer"
+        _note(f"this machine was too slow for {config.timeout:g} s: {longer}")
     return EXIT_FALLBACK if result.status is Status.FALLBACK else EXIT_OK
 
 

@@ -53,3 +53,19 @@ def test_every_reason_has_a_line_in_the_table_of_what_happens_with_its_status() 
         "baseline",
     }
     assert [reason for reason, status in statuses.items() if status == "partial"] == ["missing_grades"]
+
+
+def test_the_run_that_the_readme_shows_prints_what_it_shows(tmp_path: Path) -> None:
+    block, shown = re.findall(r"```console\n(\$ echo .*?)```\n\n```\n(.*?)```", README, re.DOTALL)[0]
+    program = f'{sys.executable} -m pruner.cli "$@"'
+    script = f"set -e; pruner() {{ {program}; }}; " + re.sub(r"^\$ ", "", block, flags=re.MULTILINE)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert _without_counts(done.stdout) == _without_counts(shown)
+
+
+def _without_counts(table: str) -> list[str]:
+    """Tokens are counted by a table where this machine has one, else estimated; seconds differ anyway."""
+    return re.sub(r"\d+", "#", table).split()

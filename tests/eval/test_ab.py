@@ -118,4 +118,5 @@ def test_the_command_compares_any_two(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_mistake_in_the_other_configuration_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ab", *write_lists(tmp_path, LISTS), "--b", "anchors level=3 keep_top_k=0"]) == 2
     err = capsys.readouterr().err
-    assert err == "ab: no list has what anchors goes by; grade the lists for it, or leave it out\n"
+    assert err.startswith("ab: no list has a grading for anchors: make them by `python -m eval grade`")
+    assert err.count("\n") == 1

@@ -48,7 +48,7 @@ def test_all_configurations_are_compared_on_the_same_cases() -> None:
 
 
 def test_when_no_case_is_left_it_says_what_is_missing() -> None:
-    with pytest.raises(EvalError, match="no list has what anchors goes by; grade the lists for it, or leave it out"):
+    with pytest.raises(EvalError, match="no list has a grading for anchors: make them by `python -m eval grade`"):
         sweep(CASES, [TOP_2, Configuration("anchors", (("level", 3), ("keep_top_k", 0)))])
     with pytest.raises(EvalError, match="nothing to compare"):
         sweep([], [TOP_2])

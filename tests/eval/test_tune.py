@@ -274,7 +274,8 @@ def test_a_wrong_configuration_is_one_line(
 def test_without_gradings_there_is_nothing_to_tune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys, write_lists(tmp_path, GOOD)[0])
     assert code == 2
-    assert out == "tune: no list has what listwise goes by; give its gradings by --records\n"
+    said = "no list has a grading for listwise: make them by `python -m eval grade`, and give them by --records"
+    assert out == f"tune: {said}\n"
 
 
 def test_what_else_was_set_at_the_grading_is_told_with_the_lines() -> None:
