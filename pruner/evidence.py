@@ -1,6 +1,7 @@
 """What the generator reads: evidence blocks that no chunk can forge, and the rules that go with them."""
 
 import re
+from functools import lru_cache
 from html import escape
 from typing import Any
 
@@ -72,6 +73,7 @@ def _origin(chunk: Chunk) -> dict[str, str | int | None]:
     }
 
 
+@lru_cache(maxsize=1024, typed=True)  # Sources, dates and the like come again and again.
 def _attribute(value: str | int) -> str:
     return escape(_sendable(" ".join(str(value).split())))
 

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from math import log
+from math import fsum, log
 from typing import NamedTuple
 
 from pruner.candidates import Candidate, Span
 from pruner.passages import Splitter, join, units
 from pruner.stages import StageResult
-from pruner.terms import terms
+from pruner.terms import terms, terms_of_spans
 
 __all__ = ["Extract"]
 
@@ -65,7 +65,8 @@ class Extract:
         return StageResult(kept, note=f"{whole} of {len(kept)} stay whole" if whole else "")
 
     def _wanted(self, found: Sequence[_Sentence], weights: Mapping[str, float]) -> list[bool]:
-        shares = [sum(weight for term, weight in weights.items() if term in s.terms) for s in found]
+        # fsum: a set gives its terms in any order, and what is added up must not depend on that.
+        shares = [fsum(map(weights.__getitem__, s.terms.intersection(weights))) for s in found]
         wanted = [share >= self.share for share in shares]
         for run in _runs(found):
             wanted[run] = [any(wanted[run])] * len(wanted[run])
@@ -75,11 +76,15 @@ class Extract:
 def _sentences(candidate: Candidate, split: Splitter) -> list[_Sentence]:
     """Cut what is shown of the source, each piece by itself."""
     text = candidate.source.text
+    return [sentence for start, end in _pieces(candidate) for sentence in _cut(text[start:end], start, split)]
+
+
+def _cut(text: str, offset: int, split: Splitter) -> list[_Sentence]:
+    found = units(text, split)
+    held = terms_of_spans(text, [(start, end) for start, end, _ in found])
     return [
-        _Sentence(s + unit.start, s + unit.end, unit.kind, piece, frozenset(terms(piece)))
-        for s, e in _pieces(candidate)
-        for unit in units(text[s:e], split)
-        for piece in [text[s + unit.start : s + unit.end]]
+        _Sentence(offset + start, offset + end, kind, text[start:end], frozenset(its))
+        for (start, end, kind), its in zip(found, held, strict=True)
     ]
 
 

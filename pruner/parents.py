@@ -103,8 +103,9 @@ class ExpandParents:
         end = min(block.end, max(here[1], block.start) + wanted * _ROOM)
         found = cuts.units(text, Block(start, end, block.kind))
         whole = found[start > block.start : len(found) - (end < block.end)]
-        before, after = (sum(unit.end <= here[0] for unit in whole), sum(unit.start >= here[1] for unit in whole))
-        if (start > block.start and before < wanted) or (end < block.end and after < wanted):
+        before = len(whole) >= wanted and whole[wanted - 1].end <= here[0]
+        after = len(whole) >= wanted and whole[-wanted].start >= here[1]
+        if (start > block.start and not before) or (end < block.end and not after):
             return cuts.units(text, block)
         return whole
 

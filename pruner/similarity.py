@@ -1,6 +1,7 @@
 """How alike candidates are: shared shingles, weighted shared terms, embeddings. All in numpy, exact and repeatable."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from pruner.terms import terms
 __all__ = ["Matrix", "embedding_cosines", "jaccards", "known_cosines", "tfidf_cosines"]
 
 Matrix = NDArray[np.float32]
-Vector = NDArray[np.float32]
 _Ids = NDArray[np.int64]
 
 # Squares of lengths between which float32 is exact enough.
@@ -111,26 +111,28 @@ def known_cosines(candidates: Sequence[Candidate]) -> Matrix:
         Shape (n, n), symmetric, in [-1, 1]; NaN where not both have one of the same length, finite and not all zero.
     """
     found = np.full((len(candidates), len(candidates)), np.nan, np.float32)
-    alike: dict[int, list[tuple[int, Vector]]] = {}
+    places: dict[int, list[int]] = {}
     for place, candidate in enumerate(candidates):
-        if (vector := _vector(candidate.chunk.embedding)) is not None:
-            alike.setdefault(len(vector), []).append((place, vector))
-    for group in alike.values():
-        places, vectors = zip(*group, strict=True)
-        found[np.ix_(places, places)] = _cosines(np.stack(vectors))
+        if candidate.chunk.embedding is not None:
+            places.setdefault(len(candidate.chunk.embedding), []).append(place)
+    for length, group in places.items():
+        vectors = _matrix([candidates[place].chunk.embedding for place in group], length)
+        found[np.ix_(group, group)] = _cosines(vectors)
     return found
 
 
-def _vector(given: object) -> Vector | None:
-    """Read an embedding; what is no list of numbers is none."""
-    if given is None:
-        return None
+def _matrix(given: Sequence[Any], length: int) -> Matrix:
+    """Read embeddings of one length, at once if they are all lists of numbers; what is none becomes NaN."""
     try:
         with np.errstate(over="ignore"):  # What is too large becomes infinite.
-            vector = np.asarray(given, dtype=np.float32)
+            rows = np.asarray(given, dtype=np.float32)
     except (TypeError, ValueError, OverflowError):
-        return None
-    return vector if vector.ndim == 1 else None
+        rows = np.empty(0, np.float32)
+    if rows.shape == (len(given), length):
+        return rows
+    if len(given) == 1:
+        return np.full((1, length), np.nan, np.float32)
+    return np.concatenate([_matrix([one], length) for one in given])
 
 
 def _cosines(vectors: Matrix) -> Matrix:

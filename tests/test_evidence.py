@@ -79,7 +79,7 @@ def sendable(text: str) -> str:
 def test_whatever_the_chunks_hold_a_parser_gets_their_texts_back_block_by_block(found: list[dict[str, str]]) -> None:
     candidates = [candidate(i, **fields) for i, fields in enumerate(found)]
     blocks = parsed(*candidates)
-    assert [block.text for block in blocks] == [f"\n{sendable(c.text)}\n" for c in candidates]
+    assert [block.text for block in blocks] == [sendable(f"\n{c.text}\n") for c in candidates]
     assert [block.get("id") for block in blocks] == [f"E{n}" for n in range(1, len(candidates) + 1)]
     assert all(not list(block) for block in blocks)
 

@@ -4,11 +4,11 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pruner.errors import ConfigError
-from pruner.passages import blocks, join, load_splitter, merge_spans, sentences, units
+from pruner.passages import _NOT_PROSE, _mixed, blocks, join, load_splitter, merge_spans, sentences, units
 from tests.packed import texts
 
 SPLIT = load_splitter()
@@ -118,3 +118,13 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
 def test_importing_the_stages_loads_no_splitter() -> None:
     code = "import sys, pruner, pruner.parents, pruner.extract, pruner.citations; print('sentencex' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@given(
+    st.lists(
+        st.sampled_from(["word", "two words.", " ", "   x", "\n", "\n\n", "\r", "\x0b", "\u2028", "é", "~~", "``"])
+    ).map("".join)
+)
+def test_a_text_of_prose_alone_is_cut_as_any_other(text: str) -> None:
+    assume(not any(sign in text for sign in _NOT_PROSE) and not text.startswith("    "))
+    assert blocks(text) == _mixed(text)

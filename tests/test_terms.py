@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.terms import terms
+from pruner.terms import terms, terms_of_spans
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,8 @@ def test_the_terms_of_two_lines_are_those_of_each(a: str, b: str) -> None:
 @given(st.text(st.characters(max_codepoint=127)))
 def test_an_ascii_text_has_the_terms_that_it_has_within_any_other(text: str) -> None:
     assert [*terms(text), "é"] == terms(f"{text} é")
+
+
+@given(st.text(), st.text())
+def test_the_terms_of_stretches_are_those_of_each_alone(a: str, b: str) -> None:
+    assert terms_of_spans(a + b, [(0, len(a)), (len(a), len(a + b))]) == [terms(a), terms(b)]
