@@ -49,7 +49,7 @@ def _fields(given: Mapping[Any, Any]) -> dict[str, Any]:
     known = {key: value for key, value in given.items() if key in _FIELDS and value is not None}
     extra = {str(key): value for key, value in given.items() if key not in _FIELDS}
     metadata = known.get("metadata", {})
-    if (extra or metadata) and isinstance(metadata, Mapping):
+    if isinstance(metadata, Mapping) and (extra or metadata):
         known["metadata"] = {**extra, **{str(key): value for key, value in metadata.items()}}
     if isinstance(known.get("date"), date):
         known["date"] = known["date"].isoformat()
