@@ -33,7 +33,7 @@ PACKING = {"accept-encoding": "gzip, deflate"}
 
 _MAX_BODY = 2_000_000
 _MAX_ENCODED_BODY = 64_000
-_PART = 2_048
+_PART = 512
 _ANSWERED = "http11.response_closed.complete"
 
 
