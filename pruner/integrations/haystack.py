@@ -141,8 +141,7 @@ class PrunerComponent:
         Raises:
             RequestError: the arguments are unusable. Faults of the provider never raise.
         """
-        chunks = [_to_chunk(document, self._keys) for document in documents]
-        asked: dict[str, Any] = {"principals": principals or (), "required_query_ids": required_query_ids or ()}
+        chunks, asked = self._begin(documents, principals, required_query_ids)
         return _outputs(documents, chunks, self._maker.make().prune_sync(query, chunks, **asked))
 
     @component.output_types(**_OUTPUTS)
@@ -164,9 +163,14 @@ class PrunerComponent:
         Raises:
             RequestError: the arguments are unusable. Faults of the provider never raise.
         """
-        chunks = [_to_chunk(document, self._keys) for document in documents]
-        asked: dict[str, Any] = {"principals": principals or (), "required_query_ids": required_query_ids or ()}
+        chunks, asked = self._begin(documents, principals, required_query_ids)
         return _outputs(documents, chunks, await self._maker.make().prune(query, chunks, **asked))
+
+    def _begin(
+        self, documents: list[Document], principals: list[str] | None, required_query_ids: list[str] | None
+    ) -> tuple[Chunks, dict[str, Any]]:
+        chunks = [_to_chunk(document, self._keys) for document in documents]
+        return chunks, {"principals": principals or (), "required_query_ids": required_query_ids or ()}
 
 
 def _resolved(secret: Secret) -> Any:
