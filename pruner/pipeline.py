@@ -21,9 +21,9 @@ from pruner.passages import Splitter, load_splitter
 from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
 from pruner.replies import GradeSheet
-from pruner.reply_json import sendable
 from pruner.running import run_sync
 from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Status, Usage
+from pruner.texts import without_surrogates
 from pruner.tokens import TokenCounter
 from pruner.tracing import TraceMaker
 
@@ -355,7 +355,7 @@ def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:
 
 
 def _reply(answer: Answer[GradeSheet]) -> str | None:
-    return sendable(answer.raw.text) if answer.raw and answer.raw.text else None
+    return without_surrogates(answer.raw.text) if answer.raw and answer.raw.text else None
 
 
 def _spread_out(n: int, indices: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError
 from pruner.schema import Candidate, GradingRequest, ProbeRequest
+from pruner.texts import without_surrogates
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -50,8 +51,7 @@ class Prompt:
         from jinja2 import TemplateError
 
         try:
-            text = "".join(self._template.blocks[name](self._template.new_context(values)))
-            return text.encode("utf-8", "replace").decode("utf-8")
+            return without_surrogates("".join(self._template.blocks[name](self._template.new_context(values))))
         except TemplateError as error:
             raise ConfigError(f"prompt {self.name!r}, block {name!r}: {error}") from None
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from pruner.reply_json import Box, Scalar, Value, find_values, sendable
+from pruner.reply_json import Box, Scalar, Value, find_values
+from pruner.texts import without_surrogates
 
 __all__ = ["LABEL", "Entry", "gradings"]
 
@@ -109,6 +110,6 @@ def _entry(label: Value, grade: Value | None = None, note: Value | None = None) 
     return Entry(
         label=label.text if isinstance(label, Scalar) else "",
         grade=grade.text if isinstance(grade, Scalar) else "",
-        note=(sendable(note.text) or None) if isinstance(note, Scalar) and note.quoted else None,
+        note=(without_surrogates(note.text) or None) if isinstance(note, Scalar) and note.quoted else None,
         span=(grade.start, grade.end) if isinstance(grade, Scalar) else None,
     )

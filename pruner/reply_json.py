@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Box", "Scalar", "Value", "find_values", "sendable"]
+__all__ = ["Box", "Scalar", "Value", "find_values"]
 
 MAX_DEPTH = 16
 
@@ -81,11 +81,6 @@ def find_values(text: str, *, cut: bool) -> list[Box]:
             end = _THOUGHT_END.search(text, start.end())
             at = end.end() if end else len(text)
     return values
-
-
-def sendable(text: str) -> str:
-    """Return a text with `?` for each lone surrogate, which JSON can write and no file or socket takes."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _read(text: str, start: int, cut: bool) -> tuple[Box, int]:

@@ -7,8 +7,8 @@ from pruner.assembly import Assembled
 from pruner.candidates import Candidate
 from pruner.config import PrunerConfig
 from pruner.evidence import evidence_id
-from pruner.reply_json import sendable
 from pruner.schema import Counter, Decision, Disagreement, Grading, Rejected, Selected, Trace
+from pruner.texts import without_surrogates
 
 __all__ = ["TraceMaker"]
 
@@ -54,7 +54,7 @@ class TraceMaker:
             selected=selected,
             rejected=tuple(self._rejected()),
             conflicts=tuple(Disagreement(indices=c.indices, kind=c.kind) for c in self.done.conflicts),
-            uncovered_query_ids=tuple(map(sendable, self.done.uncovered)),
+            uncovered_query_ids=tuple(map(without_surrogates, self.done.uncovered)),
         )
 
     def _selected(self, place: int, candidate: Candidate) -> Selected:
@@ -64,7 +64,7 @@ class TraceMaker:
             index=candidate.index,
             chunk_id=_name(candidate.chunk.id),
             parent_id=_name(candidate.chunk.parent_id),
-            query_ids=tuple(map(sendable, candidate.query_ids)),
+            query_ids=tuple(map(without_surrogates, candidate.query_ids)),
             tokens=self.counter.count(candidate.text) if tokens is None else tokens,
             by=str(candidate.by),
             reranker_score=candidate.chunk.score,
@@ -86,4 +86,4 @@ class TraceMaker:
 
 def _name(given: str | int | None) -> str | int | None:
     """Write a name so that JSON takes it: those of files may hold half a character."""
-    return sendable(given) if isinstance(given, str) else given
+    return without_surrogates(given) if isinstance(given, str) else given
