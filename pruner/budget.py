@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from pruner.candidates import By, Candidate, by_rank
+from pruner.dialtypes import BudgetPick
 from pruner.errors import ConfigError
 from pruner.evidence import FOOTER, body, header
 from pruner.schema import Counter
@@ -111,7 +111,7 @@ class FitBudget:
 
     budget: int | None
     counter: Counter
-    pick: Literal["greedy", "density"] = "greedy"
+    pick: BudgetPick = "greedy"
     first: frozenset[int] = frozenset()
     cap: int | None = None
 

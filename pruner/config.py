@@ -24,7 +24,24 @@ from pydantic import (
 )
 
 from pruner.candidates import Grade
-from pruner.dialtypes import PREFIXES, Cap, Count, Share, http_url, known_prefix, level, no_bool, sendable
+from pruner.dialtypes import (
+    PREFIXES,
+    BudgetPick,
+    Cap,
+    Count,
+    Dedup,
+    Expand,
+    OrderPolicy,
+    RevisionPolicy,
+    Scoring,
+    Share,
+    SourcePolicy,
+    http_url,
+    known_prefix,
+    level,
+    no_bool,
+    sendable,
+)
 from pruner.errors import ConfigError
 
 __all__ = [
@@ -127,17 +144,15 @@ class PrunerConfig(BaseModel):
     reply_format: Literal["pairs", "listed", "keyed"] = Field(
         default="pairs", description="the JSON asked for by readout json"
     )
-    scoring: Literal["grade", "expected"] = Field(
+    scoring: Scoring = Field(
         default="grade", description="judge by the written grade, or by the mean level from token probabilities"
     )
 
     policy: str = Field(default="default", description="your name for these selection dials, for the trace")
-    revision_policy: Literal["all", "active"] = Field(
+    revision_policy: RevisionPolicy = Field(
         default="all", description="active: drop chunks whose status says that their revision is not in force"
     )
-    dedup: Literal["off", "ids", "spans", "texts"] = Field(
-        default="off", description="drop copies: of one id; also of one span; also of nearly one text"
-    )
+    dedup: Dedup = Field(default="off", description="drop copies: of one id; also of one span; also of nearly one text")
     dedup_overlap: Share = Field(default=0.8, description="overlap, as a share of the shorter span, that makes a copy")
     dedup_jaccard: Share = Field(default=0.8, description="share of common shingles that makes texts nearly the same")
     dedup_cosine: Share = Field(default=0.98, description="cosine of embeddings that makes texts nearly the same")
@@ -149,11 +164,11 @@ class PrunerConfig(BaseModel):
     )
     max_per_parent: Cap | None = Field(default=None, description="keep at most this many of one parent")
     max_per_source: Cap | None = Field(default=None, description="keep at most this many of one source")
-    source_policy: Literal["comparative", "authoritative", "syndicated"] = Field(
+    source_policy: SourcePolicy = Field(
         default="comparative",
         description="hold the cap for all sources; official ones first, without it; or of copies keep the official one",
     )
-    expand: Literal["off", "heading", "paragraph", "sentences", "table", "section"] = Field(
+    expand: Expand = Field(
         default="off", description="show more of the parent: headings, paragraph, sentences around, table, all of it"
     )
     expand_sentences: Cap = Field(default=1, description="how many sentences around, for expand=sentences")
@@ -163,11 +178,11 @@ class PrunerConfig(BaseModel):
     token_budget: Cap | None = Field(
         default=None, description="tokens of all evidence blocks together, headers included, on every path"
     )
-    budget_pick: Literal["greedy", "density"] = Field(
+    budget_pick: BudgetPick = Field(
         default="greedy", description="fill the budget in the order of selection, or by relevance per token"
     )
     extract: bool = Field(default=False, description="show only the sentences that the query is about")
-    evidence_order: Literal["reranker", "relevance", "edges", "query", "source", "time"] = Field(
+    evidence_order: OrderPolicy = Field(
         default="reranker", description="order of the kept chunks; edges puts the best at both ends"
     )
 

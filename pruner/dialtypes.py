@@ -1,13 +1,30 @@
 """What a single dial may hold, checked where it is set; each message says what to do."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr
 
 from pruner.candidates import Grade
 
-__all__ = ["PREFIXES", "Cap", "Count", "Share", "http_url", "known_prefix", "level", "no_bool", "sendable"]
+__all__ = [
+    "PREFIXES",
+    "BudgetPick",
+    "Cap",
+    "Count",
+    "Dedup",
+    "Expand",
+    "OrderPolicy",
+    "RevisionPolicy",
+    "Scoring",
+    "Share",
+    "SourcePolicy",
+    "http_url",
+    "known_prefix",
+    "level",
+    "no_bool",
+    "sendable",
+]
 
 _LONGEST_URL = 2_000
 PREFIXES = ("openai", "anthropic", "litellm", "local", "scripted")
@@ -80,3 +97,10 @@ def _encoded(host: str) -> bytes:
 Count = Annotated[int, BeforeValidator(no_bool), Field(ge=0)]
 Cap = Annotated[int, BeforeValidator(no_bool), Field(ge=1)]
 Share = Annotated[float, BeforeValidator(no_bool), Field(gt=0, le=1)]
+BudgetPick: TypeAlias = Literal["greedy", "density"]
+Dedup: TypeAlias = Literal["off", "ids", "spans", "texts"]
+Expand: TypeAlias = Literal["off", "heading", "paragraph", "sentences", "table", "section"]
+OrderPolicy: TypeAlias = Literal["reranker", "relevance", "edges", "query", "source", "time"]
+RevisionPolicy: TypeAlias = Literal["all", "active"]
+Scoring: TypeAlias = Literal["grade", "expected"]
+SourcePolicy: TypeAlias = Literal["comparative", "authoritative", "syndicated"]

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.candidates import By, Candidate, by_rank
 from pruner.dedup import is_official
+from pruner.dialtypes import SourcePolicy
 from pruner.similarity import Matrix, embedding_cosines, tfidf_cosines
 from pruner.stages import StageResult
 
@@ -43,7 +43,7 @@ class Select:
     max_chunks: int | None = None
     per_parent: int | None = None
     per_source: int | None = None
-    policy: Literal["comparative", "authoritative", "syndicated"] = "comparative"
+    policy: SourcePolicy = "comparative"
     first: tuple[int, ...] = ()
     covering: tuple[int, ...] = ()
 

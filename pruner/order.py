@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 from pruner.candidates import Candidate, by_rank
+from pruner.dialtypes import OrderPolicy
 from pruner.errors import ConfigError
 from pruner.stages import StageResult
 
 __all__ = ["Order", "OrderPolicy"]
-
-OrderPolicy: TypeAlias = Literal["reranker", "relevance", "edges", "query", "source", "time"]
 
 
 @dataclass(frozen=True, slots=True)

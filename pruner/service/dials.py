@@ -1,13 +1,24 @@
 """Which dials a request may set, and from where to where the operator lets it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pruner.candidates import Grade
 from pruner.config import PrunerConfig
-from pruner.dialtypes import Cap, Count, Share
+from pruner.dialtypes import (
+    BudgetPick,
+    Cap,
+    Count,
+    Dedup,
+    Expand,
+    OrderPolicy,
+    RevisionPolicy,
+    Scoring,
+    Share,
+    SourcePolicy,
+)
 from pruner.service.errors import Code, Refusal
 from pruner.service.strict import Strict
 
@@ -42,9 +53,9 @@ class Dials(Strict):
     max_chunks: Cap | None = _dial("max_chunks")
     token_cap: Cap | None = _dial("token_cap")
     fallback_top_n: Cap | None = _dial("fallback_top_n")
-    scoring: Literal["grade", "expected"] | None = _dial("scoring")
-    revision_policy: Literal["all", "active"] | None = _dial("revision_policy")
-    dedup: Literal["off", "ids", "spans", "texts"] | None = _dial("dedup")
+    scoring: Scoring | None = _dial("scoring")
+    revision_policy: RevisionPolicy | None = _dial("revision_policy")
+    dedup: Dedup | None = _dial("dedup")
     dedup_overlap: Share | None = _dial("dedup_overlap")
     dedup_jaccard: Share | None = _dial("dedup_jaccard")
     dedup_cosine: Share | None = _dial("dedup_cosine")
@@ -52,47 +63,44 @@ class Dials(Strict):
     mmr_lambda: _Lambda | None = _dial("mmr_lambda")
     max_per_parent: Cap | None = _dial("max_per_parent")
     max_per_source: Cap | None = _dial("max_per_source")
-    source_policy: Literal["comparative", "authoritative", "syndicated"] | None = _dial("source_policy")
-    expand: Literal["off", "heading", "paragraph", "sentences", "table", "section"] | None = _dial("expand")
+    source_policy: SourcePolicy | None = _dial("source_policy")
+    expand: Expand | None = _dial("expand")
     expand_sentences: Cap | None = _dial("expand_sentences")
     token_budget: Cap | None = _dial("token_budget")
-    budget_pick: Literal["greedy", "density"] | None = _dial("budget_pick")
+    budget_pick: BudgetPick | None = _dial("budget_pick")
     extract: bool | None = _dial("extract")
-    evidence_order: Literal["reranker", "relevance", "edges", "query", "source", "time"] | None = _dial(
-        "evidence_order"
-    )
+    evidence_order: OrderPolicy | None = _dial("evidence_order")
 
     def given(self) -> dict[str, Any]:
         """Return those that were set."""
         return self.model_dump(exclude_none=True)
 
 
-# The lowest and highest value of a number, or the values there are.
-WIDEST: Limits = {
+_RANGES: Limits = {
     "threshold": (1, 5),
     "keep_top_k": (0, 100),
     "min_score": (-1e6, 1e6),
     "max_chunks": (1, 1000),
     "token_cap": (1, 1_000_000),
     "fallback_top_n": (1, 1000),
-    "scoring": ("grade", "expected"),
-    "revision_policy": ("all", "active"),
-    "dedup": ("off", "ids", "spans", "texts"),
     "dedup_overlap": (0, 1),
     "dedup_jaccard": (0, 1),
     "dedup_cosine": (0, 1),
-    "dedup_across_sources": (False, True),
     "mmr_lambda": (0, 1),
     "max_per_parent": (1, 1000),
     "max_per_source": (1, 1000),
-    "source_policy": ("comparative", "authoritative", "syndicated"),
-    "expand": ("off", "heading", "paragraph", "sentences", "table", "section"),
     "expand_sentences": (1, 100),
     "token_budget": (1, 1_000_000),
-    "budget_pick": ("greedy", "density"),
-    "extract": (False, True),
-    "evidence_order": ("reranker", "relevance", "edges", "query", "source", "time"),
 }
+
+
+def _choices(name: str) -> tuple[Any, ...]:
+    kind = PrunerConfig.model_fields[name].annotation
+    return (False, True) if kind is bool else get_args(kind)
+
+
+# The lowest and highest value of a number, or the values there are.
+WIDEST: Limits = {name: _RANGES.get(name) or _choices(name) for name in Dials.model_fields}
 
 
 def check_limits(limits: Limits) -> None:
