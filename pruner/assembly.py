@@ -88,9 +88,13 @@ class Assembled:
 
 
 def load() -> None:
-    """Import what takes time, so that no call has to."""
-    import pruner.dedup
+    """Import and make what takes time, so that no call has to."""
     import pruner.diversity  # noqa: F401
+    from pruner.conflicts import read
+    from pruner.terms import terms
+
+    read(["é"])  # Makes its tables, as does the next.
+    terms("é")
 
 
 def prepare(candidates: Sequence[Candidate], config: PrunerConfig, asked: Asked) -> Prepared:

@@ -182,7 +182,7 @@ def _compare(
     before: dict[int, list[int]] = {}
     for place, other in np.argwhere(np.tril(compared, -1)).tolist():
         before.setdefault(place, []).append(other)
-    facts = sum(len(readings[place].facts) for place in before)
+    facts = sum(readings[place].stated for place in before)
     most = min(_MOST_COMPARED, 1 + _MOST_FACTS // (1 + facts))
     of: dict[int, int] = {}
     conflicts: list[Conflict] = []

@@ -1,8 +1,12 @@
+from collections import Counter
+from itertools import chain
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.conflicts import differences, plain, read
+from pruner.conflicts import _facts_apart, _is_number, _spelled, _tokens, differences, plain, read
+from pruner.lexicon import KNOWN
 
 CONTRADICTIONS = [
     ("Backups are kept for 14 days.", "Backups are kept for 30 days.", "number", ("14",), ("30",)),
@@ -42,11 +46,47 @@ def test_a_contradiction_is_named_by_its_kind_and_tokens(
     assert compared(b, a) == (kind, only_b, only_a)
 
 
-@given(st.lists(st.sampled_from([*"ae5.,:/%$<>+-' ", "not", "12", "1e5"]), max_size=20).map("".join))
-def test_an_ascii_text_is_read_as_it_is_within_any_other(text: str) -> None:
-    ascii_text, other = read([plain(text), plain(f"{text} é")])
-    assert ascii_text.skeleton.tolist() == other.skeleton.tolist()[:-1]
-    assert ascii_text.words == other.words[:-1]
+def by_tokens(text: str) -> list[str]:
+    """Take a text apart by its tokens, one after the other."""
+    found: list[str] = []
+    for word in _tokens(_spelled(text)):
+        stated = word == "e" or _is_number(word) or word in KNOWN
+        if KNOWN.get(word) != -1 and not (stated and found[-1:] == ["0"]):
+            found.append("0" if stated else word)
+    return found
+
+
+_SIGNS = "ae5.,:/%$<>+-' \né’–—_ßİ٣½ก不있없😀\U00010330\ud800\0\u00a0"
+_WORDS = ["not", "12", "1e5", "don't", "may", "zig", "vierzig", "µs", "\U00010331\U00010330", "x" * 40]
+_UNSPACED = ["14天", "三个月", "千米", "上午", "上海", "하루", "하늘", "월요일", "안 ", "열두 개"]
+parts = st.sampled_from([*_SIGNS, *_WORDS, *_UNSPACED])
+
+
+@given(st.lists(st.lists(parts, max_size=12).map("".join), max_size=4))
+def test_a_skeleton_is_what_the_tokens_make_it(texts: list[str]) -> None:
+    numbers = [reading.skeleton.tolist() for reading in read(list(map(plain, texts)))]
+    words = [by_tokens(plain(text)) for text in texts]
+    assert list(map(len, numbers)) == list(map(len, words))
+    pairs = set(zip(chain(*numbers), chain(*words), strict=True))
+    assert len(pairs) == len({number for number, _ in pairs}) == len({word for _, word in pairs})
+    assert all((number == 0) == (word == "0") for number, word in pairs)
+
+
+@given(st.lists(parts, max_size=20).map("".join))
+def test_an_ascii_text_has_the_tokens_that_it_has_within_any_other(text: str) -> None:
+    ascii_text = plain("".join(filter(str.isascii, text)))
+    assert _tokens(ascii_text) == _tokens(f"{ascii_text} é")[:-1]
+
+
+@given(st.lists(parts, max_size=8).map("".join), st.lists(parts, max_size=40).map("".join))
+def test_texts_that_begin_and_end_alike_differ_in_what_lies_between(middle: str, around: str) -> None:
+    a, b = read([f"{around} {middle} {around}", f"{around}  {around}"])
+    whole = (Counter(fact[:2] for fact in one.facts) for one in (a, b))
+    between = (Counter(fact[:2] for fact in facts) for facts in _facts_apart(a, b))
+    one, other = whole
+    apart, from_it = between
+    assert one - other == apart - from_it
+    assert other - one == from_it - apart
 
 
 @pytest.mark.parametrize(
@@ -58,7 +98,7 @@ def test_an_ascii_text_is_read_as_it_is_within_any_other(text: str) -> None:
     ],
 )
 def test_a_sign_belongs_to_a_number_where_nothing_ends_before_it(text: str, words: list[str]) -> None:
-    assert read([plain(text)])[0].words == words
+    assert _tokens(plain(text)) == words
 
 
 @pytest.mark.parametrize(("a", "b"), [row[:2] for row in CONTRADICTIONS])
