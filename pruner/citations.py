@@ -104,9 +104,7 @@ def _ids(group: str) -> list[str]:
 def _uncited(answer: str, split: Splitter) -> tuple[Span, ...]:
     moved = _AFTER_STOP.sub(_before_stop, answer)
     return tuple(
-        (unit.start, unit.end)
-        for unit in units(moved, split)
-        if unit.kind != "code" and _claims(moved[unit.start : unit.end])
+        (start, end) for start, end, kind in units(moved, split) if kind != "code" and _claims(moved[start:end])
     )
 
 

@@ -1,15 +1,17 @@
 """The sentences of a chunk that the question is about: whole, verbatim, and found again in the source."""
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from math import fsum, log
+from operator import itemgetter
 from typing import NamedTuple
 
 from pruner.candidates import Candidate, Span
-from pruner.passages import Splitter, join, units
+from pruner.passages import Splitter, Unit, join, units
 from pruner.stages import StageResult
 from pruner.terms import terms, terms_of_spans
 
@@ -23,18 +25,25 @@ _LIMITING_WORDS = frozenset(
     ausnahme ausnahmen ausnahmsweise jedoch aber sofern allerdings sonst không chưa chẳng trừ ngoại nhưng tuy
     """.casefold().split()
 )
+# Each alternative begins with a sign of its own, so that a text without any is searched in no time.
 _LIMITING_PARTS = re.compile(
-    r"n['’]t\b|[不没沒未无無勿]|非(?!常)|除外|但|然而|例外|않|아니|없|못|제외|예외|다만|단,|하지만|그러나",
-    re.IGNORECASE,
+    r"不|没|沒|未|无|無|勿|非(?!常)|除外|但|然而|例外|않|아니|없|못|제외|예외|다만|단,|하지만|그러나"
 )
+_CONTRACTED = (re.compile(r"n['’]t\b"), re.compile(r"N['’]T\b"))
 
 
-class _Sentence(NamedTuple):
-    start: int
-    end: int
-    kind: str
-    text: str
-    terms: frozenset[str]
+class _Sentences(NamedTuple):
+    """Those of one candidate.
+
+    Attributes:
+        spans: in characters of the source chunk's own text.
+        held: which terms of the query each holds.
+        follows: whether each goes with the one before it.
+    """
+
+    spans: list[Span]
+    held: list[frozenset[str]]
+    follows: list[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +67,44 @@ class Extract:
 
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Shorten the texts."""
-        cut = [_sentences(c, self.split) for c in candidates]
-        weights = _weights(self.query, [sentence.terms for found in cut for sentence in found])
-        kept = [_only(c, found, self._wanted(found, weights)) for c, found in zip(candidates, cut, strict=True)]
+        asked = frozenset(terms(self.query))
+        cut = [_sentences(c, asked, self.split) for c in candidates]
+        weights = _weights([held for found in cut for held in found.held])
+        kept = [_only(c, found.spans, self._wanted(found, weights)) for c, found in zip(candidates, cut, strict=True)]
         whole = sum(before is after for before, after in zip(candidates, kept, strict=True))
         return StageResult(kept, note=f"{whole} of {len(kept)} stay whole" if whole else "")
 
-    def _wanted(self, found: Sequence[_Sentence], weights: Mapping[str, float]) -> list[bool]:
+    def _wanted(self, found: _Sentences, weights: Mapping[str, float]) -> list[bool]:
         # fsum: a set gives its terms in any order, and what is added up must not depend on that.
-        shares = [fsum(map(weights.__getitem__, s.terms.intersection(weights))) for s in found]
-        wanted = [share >= self.share for share in shares]
-        for run in _runs(found):
-            wanted[run] = [any(wanted[run])] * len(wanted[run])
+        wanted = [fsum(map(weights.__getitem__, held)) >= self.share for held in found.held]
+        for run in _runs(found.follows):
+            wanted[run] = [any(wanted[run])] * (run.stop - run.start)
         return wanted
 
 
-def _sentences(candidate: Candidate, split: Splitter) -> list[_Sentence]:
+def _sentences(candidate: Candidate, asked: frozenset[str], split: Splitter) -> _Sentences:
     """Cut what is shown of the source, each piece by itself."""
-    text = candidate.source.text
-    return [sentence for start, end in _pieces(candidate) for sentence in _cut(text[start:end], start, split)]
+    found = _Sentences([], [], [])
+    before, announced = "", False
+    for offset, stop in _pieces(candidate):
+        text = candidate.source.text[offset:stop]
+        cut = units(text, split)
+        words = terms_of_spans(text, [unit[:2] for unit in cut])
+        found.spans.extend([(offset + start, offset + end) for start, end, _ in cut])
+        found.held.extend(map(asked.intersection, words))
+        for (_, end, kind), limits in zip(cut, _limits(text, cut, words), strict=True):
+            found.follows.append(announced or (limits if kind == "prose" else before == kind == "table"))
+            before, announced = kind, text[end - 1] in ":："
+    return found
 
 
-def _cut(text: str, offset: int, split: Splitter) -> list[_Sentence]:
-    found = units(text, split)
-    held = terms_of_spans(text, [(start, end) for start, end, _ in found])
-    return [
-        _Sentence(offset + start, offset + end, kind, text[start:end], frozenset(its))
-        for (start, end, kind), its in zip(found, held, strict=True)
-    ]
+def _limits(text: str, sentences: Sequence[Unit], words: Sequence[Sequence[str]]) -> list[bool]:
+    """Say of each sentence whether it takes back or limits what stands before it."""
+    found = [not nothing for nothing in map(_LIMITING_WORDS.isdisjoint, words)]
+    signs = _CONTRACTED if text.isascii() else (*_CONTRACTED, _LIMITING_PARTS)
+    for place in [part.start() for sign in signs for part in sign.finditer(text)]:
+        found[bisect_right(sentences, place, key=itemgetter(0)) - 1] = True
+    return found
 
 
 def _pieces(candidate: Candidate) -> list[Span]:
@@ -93,47 +112,33 @@ def _pieces(candidate: Candidate) -> list[Span]:
     return [(s - candidate.start, e - candidate.start) for s, e in candidate.spans] or [(0, len(candidate.source.text))]
 
 
-def _weights(query: str, sentences: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Weigh the query's terms by log(N / n), N sentences of which n hold the term; they add up to 1."""
-    asked = dict.fromkeys(terms(query))
-    frequency = Counter(chain.from_iterable(map(frozenset(asked).intersection, sentences)))
-    rarity = {term: log(len(sentences) / frequency[term]) for term in asked if frequency[term]}
+def _weights(held: Sequence[frozenset[str]]) -> dict[str, float]:
+    """Weigh terms by log(N / n), N sentences of which n hold the term; they add up to 1, if not all are everywhere."""
+    frequency = Counter(chain.from_iterable(held))
+    rarity = {term: log(len(held) / n) for term, n in sorted(frequency.items())}
     total = sum(rarity.values())
-    return {term: weight / total for term, weight in rarity.items()} if total else {}
+    return {term: weight / (total or 1) for term, weight in rarity.items()}
 
 
-def _runs(found: Sequence[_Sentence]) -> list[slice]:
-    """Group what stays or goes together."""
-    starts = [n for n, sentence in enumerate(found) if not n or not _belongs(found[n - 1], sentence)]
-    return [slice(start, end) for start, end in pairwise([*starts, len(found)])]
+def _runs(follows: Sequence[bool]) -> list[slice]:
+    """Group what stays or goes together, where that is more than one."""
+    starts = [n for n, with_it in enumerate(follows) if not n or not with_it]
+    runs = pairwise([*starts, len(follows)])
+    return [slice(start, end) for start, end in runs if end - start > 1]
 
 
-def _belongs(before: _Sentence, sentence: _Sentence) -> bool:
-    if before.text.endswith((":", "：")):
-        return True
-    if sentence.kind == "prose":
-        return not _LIMITING_WORDS.isdisjoint(sentence.terms) or _has_limiting_part(sentence.text)
-    return sentence.kind == before.kind == "table"
-
-
-def _has_limiting_part(text: str) -> bool:
-    return ("'" in text or not text.isascii()) and bool(_LIMITING_PARTS.search(text))
-
-
-def _only(candidate: Candidate, found: Sequence[_Sentence], wanted: Sequence[bool]) -> Candidate:
+def _only(candidate: Candidate, spans: Sequence[Span], wanted: Sequence[bool]) -> Candidate:
     """Show the wanted sentences; all, if none or every one is."""
     if all(wanted) or not any(wanted):
         return candidate
-    spans: list[Span] = []
-    for n, sentence in enumerate(found):
+    shown: list[Span] = []
+    for n, (start, end) in enumerate(spans):
         if wanted[n] and n and wanted[n - 1]:
-            spans[-1] = (spans[-1][0], sentence.end)
+            shown[-1] = (shown[-1][0], end)
         elif wanted[n]:
-            spans.append((sentence.start, sentence.end))
-    source, start = candidate.source.text, candidate.start
+            shown.append((start, end))
+    source, at = candidate.source.text, candidate.start
     above = candidate.text.removesuffix(join(source, _pieces(candidate)))
     return candidate.changed(
-        text=above + join(source, spans),
-        spans=tuple((start + s, start + e) for s, e in spans),
-        tokens=None,
+        text=above + join(source, shown), spans=tuple((at + s, at + e) for s, e in shown), tokens=None
     )

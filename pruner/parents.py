@@ -1,15 +1,17 @@
 """From the chunk that was found to the passage it stands in: parent expansion, and merging the children of a parent."""
 
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
+from operator import itemgetter
 from typing import Literal, TypeAlias
 
 from pruner.candidates import By, Candidate, Chunk, Span, by_rank
 from pruner.errors import ConfigError
-from pruner.passages import Block, Splitter, blocks, join, merge_spans, units_of
+from pruner.passages import Block, Splitter, Unit, blocks_of, join, merge_spans, stretches, units_of
 from pruner.stages import StageResult
 
 __all__ = ["ExpandParents", "Expansion", "MergeChildren"]
@@ -18,6 +20,7 @@ Expansion: TypeAlias = Literal["heading", "paragraph", "sentences", "table", "se
 
 # In so many characters a sentence is sought first.
 _ROOM = 300
+_start, _end = itemgetter(0), itemgetter(1)
 _RULE = re.compile(r"[\s|:+=-]+")
 _HTML_HEADER = re.compile(r".*?</thead>|.*?</tr>", re.IGNORECASE | re.DOTALL)
 
@@ -75,44 +78,55 @@ class ExpandParents:
         return candidate.changed(parent=parent, spans=tuple((start + s, start + e) for s, e in merge_spans(spans)))
 
     def _window(self, text: str, here: Span, cuts: "_Cuts") -> list[Span]:
-        found = cuts.blocks(text)
-        touched = [n for n, block in enumerate(found) if _touch(block, here)]
+        if self.how == "sentences":
+            return self._sentences_around(text, here, cuts)
+        stretches = cuts.stretches(text)
+        found = [block for n in _touched(stretches, here) for block in blocks_of(text, stretches[n])]
+        within = [found[n] for n in _touched(found, here)]
+        if self.how == "table" or not within:
+            return _with_header(text, within, here)
+        return [(min(here[0], within[0].start), max(here[1], within[-1].end))]
+
+    def _sentences_around(self, text: str, here: Span, cuts: "_Cuts") -> list[Span]:
+        around = [unit for part in self._edges(text, here, cuts) for unit in self._units_near(text, part, here, cuts)]
+        touched = _touched(around, here)
         if not touched:
             return []
-        if self.how == "table":
-            return _with_header(text, [found[n] for n in touched], here)
-        if self.how == "sentences":
-            near = found[max(touched[0] - self.sentences, 0) : touched[-1] + self.sentences + 1]
-            return [self._sentences_around(text, near, here, cuts)]
-        return [(min(here[0], found[touched[0]].start), max(here[1], found[touched[-1]].end))]
-
-    def _sentences_around(self, text: str, near: Sequence[Block], here: Span, cuts: "_Cuts") -> Span:
-        around = [unit for block in near for unit in self._units_near(text, block, here, cuts)]
-        touched = [n for n, unit in enumerate(around) if _touch(unit, here)]
         before, after = around[: touched[0]][::-1], around[touched[-1] + 1 :]
-        start = min(here[0], around[touched[0]].start, *(u.start for u in self._prose(before)))
-        end = max(here[1], around[touched[-1]].end, *(u.end for u in self._prose(after)))
-        return start, end
+        start = min(here[0], _start(around[touched[0]]), *map(_start, self._prose(before)))
+        end = max(here[1], _end(around[touched[-1]]), *map(_end, self._prose(after)))
+        return [(start, end)]
 
-    def _units_near(self, text: str, block: Block, here: Span, cuts: "_Cuts") -> list[Block]:
+    def _edges(self, text: str, here: Span, cuts: "_Cuts") -> list[Span | Block]:
+        """Return the stretches where a place begins and ends, and as many on both sides as there are sentences more."""
+        stretches = cuts.stretches(text)
+        touched = _touched(stretches, here)
+        first, last = max(touched.start - self.sentences, 0), touched.stop + self.sentences
+        inner = max(touched.start + 1, touched.stop - 1)
+        return [*stretches[first : touched.start + 1], *stretches[inner:last]]
+
+    def _units_near(self, text: str, stretch: Span | Block, here: Span, cuts: "_Cuts") -> list[Unit]:
+        if here[0] <= stretch[0] and stretch[1] <= here[1]:  # It is shown, whatever it is.
+            return [(stretch[0], stretch[1], "prose")]
+        return [unit for block in blocks_of(text, stretch) for unit in self._cut_near(text, block, here, cuts)]
+
+    def _cut_near(self, text: str, block: Block, here: Span, cuts: "_Cuts") -> list[Unit]:
         """Cut a block into units around a place: no more of a long one than is needed, as splitting takes long."""
-        if block.kind != "prose" or (here[0] <= block.start and block.end <= here[1]):
+        if block.kind != "prose":
             return [block]
         wanted = max(self.sentences, 1)
         start = max(block.start, min(here[0], block.end) - wanted * _ROOM)
         end = min(block.end, max(here[1], block.start) + wanted * _ROOM)
-        found = cuts.units(text, Block(start, end, block.kind))
+        found = cuts.units(text, Block(start, end, "prose"))
         whole = found[start > block.start : len(found) - (end < block.end)]
-        before = len(whole) >= wanted and whole[wanted - 1].end <= here[0]
-        after = len(whole) >= wanted and whole[-wanted].start >= here[1]
+        before = len(whole) >= wanted and _end(whole[wanted - 1]) <= here[0]
+        after = len(whole) >= wanted and _start(whole[-wanted]) >= here[1]
         if (start > block.start and not before) or (end < block.end and not after):
             return cuts.units(text, block)
         return whole
 
-    def _prose(self, outward: Sequence[Block]) -> list[Block]:
-        taken = outward[: self.sentences]
-        stop = next((n for n, unit in enumerate(taken) if unit.kind != "prose"), len(taken))
-        return list(taken[:stop])
+    def _prose(self, outward: Sequence[Unit]) -> Iterator[Unit]:
+        return takewhile(lambda unit: unit[2] == "prose", outward[: self.sentences])
 
 
 class _Cuts:
@@ -120,10 +134,10 @@ class _Cuts:
 
     def __init__(self, split: Splitter | None) -> None:
         self._split = split
-        self.blocks = cache(blocks)
+        self.stretches = cache(stretches)
         self.units = cache(self._units)
 
-    def _units(self, text: str, block: Block) -> list[Block]:
+    def _units(self, text: str, block: Block) -> list[Unit]:
         assert self._split is not None  # ExpandParents.__post_init__
         return units_of(text, block, self._split)
 
@@ -141,8 +155,9 @@ def _locate(child: Chunk, parent: Chunk) -> Span | None:
     return (start, start + len(child.text)) if start >= 0 and child.text.strip() else None
 
 
-def _touch(block: Block, here: Span) -> bool:
-    return block.start < here[1] and here[0] < block.end
+def _touched(found: Sequence[Unit] | Sequence[Span | Block], here: Span) -> range:
+    """Return the places of those stretches or blocks, which lie in order, that a span touches."""
+    return range(bisect_right(found, here[0], key=_end), bisect_left(found, here[1], key=_start))
 
 
 def _with_header(text: str, touched: Sequence[Block], here: Span) -> list[Span]:

@@ -4,11 +4,22 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.errors import ConfigError
-from pruner.passages import _NOT_PROSE, _mixed, blocks, join, load_splitter, merge_spans, sentences, units
+from pruner.passages import (
+    _mixed,
+    blocks,
+    blocks_of,
+    join,
+    load_splitter,
+    merge_spans,
+    sentences,
+    stretches,
+    units,
+    units_of,
+)
 from tests.packed import texts
 
 SPLIT = load_splitter()
@@ -17,7 +28,7 @@ CODE = "```py\na = 1.\n\nb = 2.\n```"
 
 
 def shown(text: str) -> list[str]:
-    return [text[unit.start : unit.end] for unit in units(text, SPLIT)]
+    return [text[start:end] for start, end, _ in units(text, SPLIT)]
 
 
 def test_prose_is_cut_into_its_sentences() -> None:
@@ -66,11 +77,11 @@ def test_a_sentence_longer_than_what_the_splitter_sees_at_once_stays_whole() -> 
 @given(texts)
 def test_units_lie_in_order_apart_and_hold_all_that_is_not_blank(text: str) -> None:
     found = units(text, SPLIT)
-    edges = [edge for unit in found for edge in (unit.start, unit.end)]
+    edges = [edge for start, end, _ in found for edge in (start, end)]
     assert edges == sorted(edges)
     between = zip([0, *edges[1::2]], [*edges[::2], len(text)], strict=True)
     assert not any(text[start:end].strip() for start, end in between)
-    assert all(text[unit.start : unit.end].strip() for unit in found)
+    assert all(text[start:end].strip() for start, end, _ in found)
 
 
 @given(texts)
@@ -120,11 +131,26 @@ def test_importing_the_stages_loads_no_splitter() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-@given(
-    st.lists(
-        st.sampled_from(["word", "two words.", " ", "   x", "\n", "\n\n", "\r", "\x0b", "\u2028", "é", "~~", "``"])
-    ).map("".join)
-)
-def test_a_text_of_prose_alone_is_cut_as_any_other(text: str) -> None:
-    assume(not any(sign in text for sign in _NOT_PROSE) and not text.startswith("    "))
+_LINES = ["word", "Two words. ", "See item 1.", " ", "   x", "    y", "\n", "\n\n", " \n", "\r", "\x0b", "\u2028", "é"]
+_MARKS = ["~~", "``", "|", "| a |", "\t", "<", "<pre>", "</pre>", "```", "- item", "1. x", "。"]
+mixed = st.lists(st.sampled_from([*_LINES, *_MARKS]), max_size=30).map("".join)
+
+
+@given(mixed)
+def test_a_text_cut_at_its_blank_lines_first_has_the_blocks_that_it_has_line_by_line(text: str) -> None:
     assert blocks(text) == _mixed(text)
+
+
+@given(mixed)
+def test_the_units_of_a_text_are_those_of_its_blocks_one_by_one(text: str) -> None:
+    assert units(text, SPLIT) == [unit for block in _mixed(text) for unit in units_of(text, block, SPLIT)]
+
+
+@given(mixed)
+def test_the_blocks_of_its_stretches_are_those_of_a_text(text: str) -> None:
+    assert [block for stretch in stretches(text) for block in blocks_of(text, stretch)] == _mixed(text)
+
+
+@given(texts)
+def test_the_splitter_ends_where_the_text_does(text: str) -> None:
+    assert not text or SPLIT(text)[-1] == len(text)
