@@ -22,6 +22,7 @@ Answer from the <evidence> blocks alone.
 FOOTER = "\n</evidence>\n"
 
 # No XML document may hold these, whether escaped or not.
+_SENDABLE_ASCII = b"\t\n\r" + bytes(range(32, 128))
 _UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -79,5 +80,6 @@ def _attribute(value: str | int) -> str:
 
 
 def _sendable(text: str) -> str:
-    # What is printable holds nothing of it, and is known in half the time.
-    return text if text.replace("\n", "").isprintable() else _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    if text.isascii() and not text.encode().translate(None, _SENDABLE_ASCII):  # Most texts, in a fifth of the time.
+        return text
+    return _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text)
