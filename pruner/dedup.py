@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pruner.candidates import By, Candidate, Conflict, Span, by_rank
-from pruner.conflicts import Difference, Reading, agree, differences, folded, plain, read
+from pruner.conflicts import Difference, Reading, agree, differences, read
 from pruner.similarity import jaccards, known_cosines
+from pruner.skeletons import plain
 from pruner.stages import StageResult
 
 __all__ = ["DuplicateIds", "NearDuplicates", "SpanDuplicates", "is_official"]
@@ -117,7 +118,7 @@ class _Places:
 
     @cached_property
     def _readings(self) -> list[Reading]:
-        return read(list(map(folded, self._texts)))
+        return read(self._texts)
 
     @cached_property
     def _near(self) -> NDArray[np.bool_]:
@@ -171,18 +172,17 @@ def _compare(
         it, and fewer where they hold very many facts, so that a thousand texts that all contradict each other take
         seconds. What is not compared stays.
     """
-    texts = [folded(c.text) for c in group]
-    readings = read(texts)
+    readings = read([c.text for c in group])
     known: dict[str, int] = {}
     # Blanks matter only where there is nothing else to compare.
-    keys = [text if len(r.skeleton) else " ".join(text.split()) for text, r in zip(texts, readings, strict=True)]
+    keys = [r.text if len(r.skeleton) else " ".join(r.text.split()) for r in readings]
     same = np.array([known.setdefault(key, len(known)) for key in keys])
     near = (jaccards([reading.skeleton for reading in readings]) >= jaccard) | (same[:, None] == same[None, :])
     compared = near | alike
     before: dict[int, list[int]] = {}
     for place, other in np.argwhere(np.tril(compared, -1)).tolist():
         before.setdefault(place, []).append(other)
-    facts = sum(readings[place].stated for place in before)
+    facts = sum(readings[place].left_out for place in before)
     most = min(_MOST_COMPARED, 1 + _MOST_FACTS // (1 + facts))
     of: dict[int, int] = {}
     conflicts: list[Conflict] = []

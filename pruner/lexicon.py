@@ -4,7 +4,16 @@ The lists are small on purpose. A word on them that means something else does li
 hold it, and only what one of them says and the other does not counts.
 """
 
-__all__ = ["COUNTERS", "KINDS", "KNOWN", "KOREAN_NUMERALS", "NUMERALS", "UNIT_SIGNS"]
+__all__ = [
+    "COUNTERS",
+    "KINDS",
+    "KNOWN",
+    "KOREAN_NUMERALS",
+    "NUMERALS",
+    "OPPOSITE_BEGINNINGS",
+    "SAME_UNIT",
+    "UNIT_SIGNS",
+]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -44,6 +53,7 @@ _UNITS = _words("""
     yuan won rupee rupees
     decade decades century centuries hourly daily weekly monthly quarterly yearly annually am pm
     business calendar working
+    kbit mbit gbit tbit
     stündlich täglich wöchentlich monatlich jährlich 오전 오후 上午 下午
     prozent sekunde sekunden minuten stunde stunden tag tage tagen woche wochen monat monate monaten jahr jahre jahren
     ngày tuần tháng năm giờ phút giây đồng vnd
@@ -52,10 +62,42 @@ _UNITS = _words("""
 _NEGATIONS = _words("""
     not no non never none nothing nobody nowhere nor neither without except excluding unless
     nicht nie niemals nichts niemand keinerlei keinesfalls keineswegs nein ohne weder ausser ausgenommen
-    không chưa chẳng đừng chớ cấm trừ
+    không chưa chẳng đừng chớ cấm trừ bất vô phi
     不 没 沒 未 无 無 勿 非 别 禁
-    아니 않 없 안 못 금지 불가
+    아니 않 없 안 못 금지 불가 비 미 무 불
+    !=
 """)
+SAME_UNIT = {
+    written: names.split()[0]
+    for names in (
+        "% percent prozent",
+        "second s sec secs seconds sekunde sekunden",
+        "minute min mins minutes minuten",
+        "hour h hr hrs hours stunde stunden",
+        "day days tag tage tagen",
+        "week weeks woche wochen",
+        "month months monat monate monaten",
+        "quarter quarters",
+        "year years jahr jahre jahren",
+        "byte bytes",
+        "bit bits",
+        "inch inches",
+        "mile miles",
+        "yard yards",
+        "gallon gallons",
+        "ton tons",
+        "€ eur euro euros",
+        "cent cents",
+        "pound pounds",
+    )
+    for written in names.split()
+}
+"""Units written in several ways, and the name that stands for each."""
+# How two words begin that are opposites if they go on alike, or nearly always are.
+OPPOSITE_BEGINNINGS = (
+    *((negating, "") for negating in ("un", "in", "im", "il", "ir", "non", "dis", "de")),
+    *[("dis", "en"), ("ex", "in"), ("de", "in"), ("ex", "im"), ("ab", "auf"), ("aus", "ein")],
+)
 NUMERALS = "零一二三四五六七八九十百千万萬亿億两兩半"
 # Of Korean, as many of these signs are parts of words too, only what stands before a counter.
 KOREAN_NUMERALS = "한두세네다섯여섯일곱여덟아홉열스물무서른마흔쉰이삼사오육칠팔구십백천만억조"

@@ -85,6 +85,13 @@ def test_what_contradicts_is_never_merged_and_named(change: str) -> None:
     assert result.kept[1].conflicts == (conflict,)
 
 
+@pytest.mark.parametrize(("kept", "changed"), [("encrypted", "unencrypted"), ("x == 5", "x != 5"), ("10 Mb", "10 MB")])
+def test_what_is_the_opposite_by_a_prefix_a_sign_or_a_letter_s_case_is_never_merged(kept: str, changed: str) -> None:
+    result = near({"text": f"{TEXT} {kept} {TEXT[::-1]}"}, {"text": f"{TEXT} {changed} {TEXT[::-1]}"})
+    assert not result.dropped
+    assert result.kept[0].conflicts
+
+
 def test_a_copy_of_one_side_of_a_conflict_goes_to_that_side() -> None:
     a, b = TEXT + " for 14 days", TEXT + " for 30 days"
     result = near({"text": a}, {"text": b}, {"text": b + "."}, {"text": a + "."})
