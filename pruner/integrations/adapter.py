@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, RequestError
+from pruner.fetching import FetchParent
 from pruner.pipeline import Pruner
 from pruner.preparation import to_chunks
 from pruner.schema import Chunk, Decision, PruneResult
@@ -17,6 +18,7 @@ __all__ = [
     "MARK",
     "METADATA_FIELDS",
     "Chunks",
+    "FetchField",
     "Keys",
     "KeysField",
     "Mark",
@@ -110,6 +112,9 @@ def _checked_keys(given: object) -> dict[str, str | None]:
 
 NamesField = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """Type of a framework model's field for principals or sub-queries."""
+
+FetchField = Annotated[FetchParent | None, WithJsonSchema({"type": "null"})]
+"""Type of a framework model's field for what returns parents; it has no form in which it could be stored."""
 
 KeysField = Annotated[dict[str, str | None], BeforeValidator(_checked_keys)]
 """Type of a framework model's field for `metadata_keys`: chunk field → key of the metadata, None: do not look."""

@@ -3,14 +3,15 @@
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from pruner.errors import ConfigError, RequestError
+from pruner.fetching import FetchParent
 from pruner.integrations.adapter import MARK, Mark, Prunable, as_pruner, copies
-from pruner.pipeline import Pruner, prune, prune_sync
+from pruner.pipeline import prune, prune_sync
 from pruner.schema import Chunk, PruneResult
 
 __all__ = ["PrunedList", "PrunedRetriever", "pruned"]
@@ -37,6 +38,8 @@ def pruned(
     *,
     pruner: Prunable | None = None,
     to_chunk: ToChunk | None = None,
+    principals: str | None = None,
+    fetch_parent: FetchParent | None = None,
 ) -> Callable[[F], F]:
     """Prune what a retrieval function returns, be it async or not.
 
@@ -48,6 +51,9 @@ def pruned(
         chunks: where in the returned mapping, dataclass or pydantic model the list is; by default it is the list.
         pruner: a `Pruner`, a `PrunerConfig` or a mapping of dials; by default what `prune()` uses.
         to_chunk: says how to read an item that is no str, `Chunk` or mapping with a `text`.
+        principals: the parameter that holds whom the caller speaks for; by default nobody, so that what has an `acl` is
+            not returned.
+        fetch_parent: returns the parent of a `parent_id`, as for `prune()`.
 
     Raises:
         ConfigError: a dial is wrong, or the function has no such parameter.
@@ -57,18 +63,26 @@ def pruned(
     def decorate(function: F) -> F:
         if isinstance(function, classmethod | staticmethod):
             return type(function)(decorate(function.__func__))
-        return _wrap(function, _query_reader(function, query), _Place(chunks), made, to_chunk)
+        ask, ask_sync = (made.prune, made.prune_sync) if made else (prune, prune_sync)
+        ways = partial(ask, fetch_parent=fetch_parent), partial(ask_sync, fetch_parent=fetch_parent)
+        return _wrap(function, _asked_reader(function, query, principals), _Place(chunks), ways, to_chunk)
 
     return decorate
 
 
-def _wrap(function: F, read: Callable[..., str], place: "_Place", pruner: Pruner | None, to_chunk: ToChunk | None) -> F:
-    ask, ask_sync = (pruner.prune, pruner.prune_sync) if pruner else (prune, prune_sync)
+def _wrap(
+    function: F,
+    read: Callable[..., dict[str, Any]],
+    place: "_Place",
+    ways: tuple[Callable[..., Any], Callable[..., Any]],
+    to_chunk: ToChunk | None,
+) -> F:
+    ask, ask_sync = ways
 
-    async def finish(awaited: Awaitable[Any], query: str) -> Any:
+    async def finish(awaited: Awaitable[Any], asked: dict[str, Any]) -> Any:
         returned = await awaited
         items, shown = place.get(returned, to_chunk)
-        return place.put(returned, _kept(items, shown, await ask(query, shown)))
+        return place.put(returned, _kept(items, shown, await ask(chunks=shown, **asked)))
 
     @wraps(function)
     async def asynchronous(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +94,7 @@ def _wrap(function: F, read: Callable[..., str], place: "_Place", pruner: Pruner
         if inspect.isawaitable(returned):  # An async function under a decorator that does not show it.
             return finish(returned, read(*args, **kwargs))
         items, shown = place.get(returned, to_chunk)
-        return place.put(returned, _kept(items, shown, ask_sync(read(*args, **kwargs), shown)))
+        return place.put(returned, _kept(items, shown, ask_sync(chunks=shown, **read(*args, **kwargs))))
 
     return asynchronous if _is_async(function) else synchronous  # type: ignore[return-value]
 
@@ -90,21 +104,26 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _query_reader(function: Callable[..., Any], name: str | None) -> Callable[..., str]:
-    """Return what finds the question among the arguments of a call."""
+def _asked_reader(
+    function: Callable[..., Any], query: str | None, principals: str | None
+) -> Callable[..., dict[str, Any]]:
+    """Return what finds the question, and whom the caller speaks for, among the arguments of a call."""
     called = getattr(function, "__name__", type(function).__name__)
     try:
         signature = inspect.signature(function)
     except ValueError:
         raise ConfigError(f"{called} does not say what its parameters are; wrap it in a function that does") from None
-    parameter = name or next((known for known in signature.parameters if known not in ("self", "cls")), "")
-    if parameter not in signature.parameters:
-        raise ConfigError(f"{called} has no parameter {parameter!r} that could hold the query")
+    first = next((known for known in signature.parameters if known not in ("self", "cls")), "")
+    held = {"query": query or first} | ({"principals": principals} if principals else {})
+    for what, parameter in held.items():
+        if parameter not in signature.parameters:
+            raise ConfigError(f"{called} has no parameter {parameter!r} that could hold the {what}")
 
-    def read(*args: Any, **kwargs: Any) -> str:
+    def read(*args: Any, **kwargs: Any) -> dict[str, Any]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return bound.arguments[parameter]  # type: ignore[no-any-return]
+        asked = {what: bound.arguments[parameter] for what, parameter in held.items()}
+        return asked if asked.get("principals", ()) is not None else {**asked, "principals": ()}
 
     return read
 
@@ -174,9 +193,11 @@ class PrunedRetriever:
         pruner: a `Pruner`, a `PrunerConfig` or a mapping of dials; by default what `prune()` uses.
         chunks: where in the returned value the list is, as in `pruned`.
         to_chunk: how to read an item, as in `pruned`.
+        principals: the methods' parameter that holds whom the caller speaks for, as in `pruned`.
+        fetch_parent: as in `pruned`.
 
     Raises:
-        ConfigError: a dial is wrong, or the object has no such method.
+        ConfigError: a dial is wrong, or the object has no such method, or one of them has no such parameter.
     """
 
     _METHODS = ("retrieve", "search", "aretrieve", "asearch")
@@ -188,12 +209,16 @@ class PrunedRetriever:
         *,
         chunks: str | None = None,
         to_chunk: ToChunk | None = None,
+        principals: str | None = None,
+        fetch_parent: FetchParent | None = None,
     ) -> None:
         methods = [name for name in self._METHODS if callable(getattr(retriever, name, None))]
         if not methods:
             raise ConfigError(f"a {type(retriever).__name__} has none of the methods {', '.join(self._METHODS)}")
         self._retriever = retriever
-        decorate = pruned(chunks=chunks, pruner=pruner, to_chunk=to_chunk)
+        decorate = pruned(
+            chunks=chunks, pruner=pruner, to_chunk=to_chunk, principals=principals, fetch_parent=fetch_parent
+        )
         self._pruned = {name: decorate(getattr(retriever, name)) for name in methods}
 
     def __getattr__(self, name: str) -> Any:

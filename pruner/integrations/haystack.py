@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from pruner.errors import ConfigError
+from pruner.fetching import FetchParent
 from pruner.integrations.adapter import (
     MARK,
     Chunks,
@@ -24,7 +25,7 @@ from pruner.schema import Chunk, PruneResult
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
-    from haystack.utils import Secret
+    from haystack.utils import Secret, deserialize_callable, serialize_callable
     from haystack.utils.auth import SecretType
 except ImportError as error:
     raise missing("haystack", "haystack-ai", "haystack") from error
@@ -81,6 +82,7 @@ class PrunerComponent:
         api_key: the provider's key, stored as a `Secret`; else it comes from the config, or from the environment.
         metadata_keys: field of a `Chunk` → key of the meta that holds it, None: none does. By default its own name,
             then `page_number` (`page`) and `split_idx_start` (`start_char`); the embedding is the document's own.
+        fetch_parent: returns the parent of a `parent_id`, as for `Pruner.prune`; stored as the name of a function.
 
     Raises:
         ConfigError: a dial is wrong; at warm-up: a key, an extra or a model is missing.
@@ -92,12 +94,14 @@ class PrunerComponent:
         *,
         api_key: Secret | None = None,
         metadata_keys: Mapping[str, str | None] | None = None,
+        fetch_parent: FetchParent | None = None,
     ) -> None:
         if api_key and isinstance(pruner, Pruner):
             raise ConfigError("a Pruner has its key already: give api_key with dials or a PrunerConfig")
         self.dials = dials_of(pruner)
         self._keys = lookup(metadata_keys or {}, page="page_number", start_char="split_idx_start")
         self.metadata_keys = dict(metadata_keys or {})
+        self.fetch_parent = fetch_parent
         self._maker = _Maker(pruner, api_key)
 
     @property
@@ -115,11 +119,16 @@ class PrunerComponent:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the component in plain values."""
-        return default_to_dict(self, pruner=self.dials, api_key=self.api_key, metadata_keys=self.metadata_keys)
+        fetch = serialize_callable(self.fetch_parent) if self.fetch_parent else None
+        own = {"pruner": self.dials, "api_key": self.api_key, "metadata_keys": self.metadata_keys}
+        return default_to_dict(self, **own, fetch_parent=fetch)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Make a component from its description."""
+        own = data.get("init_parameters", {})
+        if name := own.get("fetch_parent"):
+            data = {**data, "init_parameters": {**own, "fetch_parent": deserialize_callable(name)}}
         return default_from_dict(cls, data)
 
     @component.output_types(**_OUTPUTS)
@@ -170,7 +179,8 @@ class PrunerComponent:
         self, documents: list[Document], principals: list[str] | None, required_query_ids: list[str] | None
     ) -> tuple[Chunks, dict[str, Any]]:
         chunks = [_to_chunk(document, self._keys) for document in documents]
-        return chunks, {"principals": principals or (), "required_query_ids": required_query_ids or ()}
+        names = {"principals": principals or (), "required_query_ids": required_query_ids or ()}
+        return chunks, {**names, "fetch_parent": self.fetch_parent}
 
 
 def _resolved(secret: Secret) -> Any:

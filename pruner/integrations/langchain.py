@@ -5,9 +5,11 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from pruner.fetching import FetchParent
 from pruner.integrations.adapter import (
     MARK,
     Chunks,
+    FetchField,
     KeysField,
     Mark,
     NamesField,
@@ -43,6 +45,7 @@ class PrunerCompressor(BaseDocumentCompressor):
             then `source` (`source_id`), `doc_id` (`parent_id`) and `start_index` (`start_char`).
         principals: whom the caller speaks for, as for `Pruner.prune`; make one compressor for each, of one pruner.
         required_query_ids: sub-queries that each get their best document first.
+        fetch_parent: returns the parent of a `parent_id`, as for `Pruner.prune`; it is not stored.
 
     Raises:
         ConfigError: a dial is wrong, or a key, an extra or a model is missing.
@@ -55,6 +58,7 @@ class PrunerCompressor(BaseDocumentCompressor):
     metadata_keys: KeysField = Field(default_factory=dict)
     principals: NamesField = ()
     required_query_ids: NamesField = ()
+    fetch_parent: FetchField = Field(default=None, exclude=True, repr=False)
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class PrunerCompressor(BaseDocumentCompressor):
         metadata_keys: Mapping[str, str | None] | None = None,
         principals: Collection[str] = (),
         required_query_ids: Collection[str] = (),
+        fetch_parent: FetchParent | None = None,
     ) -> None:
         super().__init__(  # type: ignore[call-arg]
             pruner=pruner,
@@ -71,6 +76,7 @@ class PrunerCompressor(BaseDocumentCompressor):
             metadata_keys=metadata_keys or {},
             principals=principals,
             required_query_ids=required_query_ids,
+            fetch_parent=fetch_parent,
         )
 
     def compress_documents(
@@ -99,7 +105,8 @@ class PrunerCompressor(BaseDocumentCompressor):
         return _outputs(given["documents"], chunks, await self.pruner.prune(given["query"], chunks, **self._asked()))
 
     def _asked(self) -> dict[str, Any]:
-        return {"principals": self.principals, "required_query_ids": self.required_query_ids}
+        names = {"principals": self.principals, "required_query_ids": self.required_query_ids}
+        return {**names, "fetch_parent": self.fetch_parent}
 
     def _to_chunks(self, documents: Sequence[Document]) -> Chunks:
         keys = lookup(self.metadata_keys, source_id="source", parent_id="doc_id", start_char="start_index")

@@ -6,9 +6,11 @@ from typing import Any
 from pydantic import Field
 
 from pruner.errors import RequestError
+from pruner.fetching import FetchParent
 from pruner.integrations.adapter import (
     MARK,
     Chunks,
+    FetchField,
     Keys,
     KeysField,
     Mark,
@@ -62,6 +64,7 @@ class PrunerPostprocessor(BaseNodePostprocessor):
             then `page_label` (`page`); where there is neither, the node's own source, parent, offsets and embedding.
         principals: whom the caller speaks for, as for `Pruner.prune`; make one postprocessor for each, of one pruner.
         required_query_ids: sub-queries that each get their best node first.
+        fetch_parent: returns the parent of a `parent_id`, as for `Pruner.prune`; it is not stored.
         framework: what every postprocessor takes, such as `callback_manager`.
 
     Raises:
@@ -72,6 +75,7 @@ class PrunerPostprocessor(BaseNodePostprocessor):
     metadata_keys: KeysField = Field(default_factory=dict)
     principals: NamesField = ()
     required_query_ids: NamesField = ()
+    fetch_parent: FetchField = Field(default=None, exclude=True, repr=False)
 
     def __init__(
         self,
@@ -80,6 +84,7 @@ class PrunerPostprocessor(BaseNodePostprocessor):
         metadata_keys: Mapping[str, str | None] | None = None,
         principals: Collection[str] = (),
         required_query_ids: Collection[str] = (),
+        fetch_parent: FetchParent | None = None,
         **framework: Any,
     ) -> None:
         super().__init__(  # type: ignore[call-arg]
@@ -87,6 +92,7 @@ class PrunerPostprocessor(BaseNodePostprocessor):
             metadata_keys=metadata_keys or {},
             principals=principals,
             required_query_ids=required_query_ids,
+            fetch_parent=fetch_parent,
             **framework,
         )
 
@@ -123,7 +129,8 @@ class PrunerPostprocessor(BaseNodePostprocessor):
         return bundle.query_str, [_to_chunk(node, keys) for node in nodes]
 
     def _asked(self) -> dict[str, Any]:
-        return {"principals": self.principals, "required_query_ids": self.required_query_ids}
+        names = {"principals": self.principals, "required_query_ids": self.required_query_ids}
+        return {**names, "fetch_parent": self.fetch_parent}
 
 
 def _end(nodes: list[NodeWithScore], chunks: Chunks, result: PruneResult[Any]) -> list[NodeWithScore]:

@@ -59,6 +59,35 @@ def test_a_default_counts_as_the_query() -> None:
     assert "the usual" in requests_of(pruner)[0].user
 
 
+@pytest.mark.parametrize(("groups", "kept"), [(["staff"], ["open", "staff"]), ([], ["open"]), (None, ["open"])])
+def test_whom_the_caller_speaks_for_is_found_by_the_name_of_its_parameter(groups: Any, kept: list[str]) -> None:
+    rows: list[dict[str, Any]] = [{"text": "open"}, {"text": "staff", "acl": ["staff"]}]
+
+    class Store:
+        def search(self, query: str, groups: list[str] | None = None) -> list[dict[str, Any]]:
+            return rows
+
+        async def asearch(self, query: str, groups: list[str] | None = None) -> list[dict[str, Any]]:
+            return rows
+
+    store = PrunedRetriever(Store(), make_pruner(*[pairs(5, 5)] * 2, keep_top_k=0), principals="groups")
+    assert [row["text"] for row in store.search("q", groups)] == kept
+    assert [row["text"] for row in asyncio.run(store.asearch("q", groups=groups))] == kept
+
+
+def test_the_parents_of_what_is_kept_are_fetched() -> None:
+    @pruned(pruner=make_pruner(pairs(5, 1), keep_top_k=0, expand="section"), fetch_parent=lambda name: "All of it.")
+    def find(query: str) -> list[dict[str, Any]]:
+        return [{"text": "All", "parent_id": "p"}, {"text": "None", "parent_id": "q"}]
+
+    assert [row["text"] for row in find("q")] == ["All of it."]
+
+
+def test_a_parameter_for_principals_that_is_not_there_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="has no parameter 'groups' that could hold the principals"):
+        pruned(principals="groups", pruner=make_pruner())(lambda query: TEXTS)
+
+
 def test_a_parameter_that_is_not_there_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="find has no parameter 'question'"):
 

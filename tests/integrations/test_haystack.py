@@ -107,7 +107,8 @@ def test_a_stored_pipeline_is_read_only_by_those_who_trust_it() -> None:
 )
 def test_a_stored_component_has_its_dials_and_no_key(given: Any) -> None:
     stored = PrunerComponent(given).to_dict()
-    assert stored["init_parameters"] == {"pruner": {"threshold": 4.0}, "api_key": None, "metadata_keys": {}}
+    others: dict[str, Any] = {"api_key": None, "metadata_keys": {}, "fetch_parent": None}
+    assert stored["init_parameters"] == {"pruner": {"threshold": 4.0}, **others}
     assert PrunerComponent.from_dict(stored).dials == {"threshold": 4.0}
 
 

@@ -78,8 +78,8 @@ def _postprocess(pruner: Pruner, nodes: list[Any], **options: Any) -> list[str]:
 
 def _in_pipeline(pruner: Pruner, documents: list[Any], **options: Any) -> list[str]:
     made = Pipeline()
-    keys = options.pop("metadata_keys", None)
-    made.add_component("pruner", PrunerComponent(pruner, metadata_keys=keys))
+    own = {name: options.pop(name, None) for name in ("metadata_keys", "fetch_parent")}
+    made.add_component("pruner", PrunerComponent(pruner, **own))
     out = made.run({"pruner": {"query": "q", "documents": documents, **options}})
     return [d.content for d in out["pruner"]["documents"]]
 
@@ -222,6 +222,30 @@ def test_what_the_splitter_of_haystack_notes_is_read(seen: list[Chunk]) -> None:
     assert {c.source_id for c in seen[:-1]} == {given.id}
     assert all(c.start_char is not None and LONG.startswith(c.text, c.start_char) for c in seen[:-1])
     assert (seen[0].page, seen[-1].embedding) == (1, [0.1, 0.2])
+
+
+def parent_of(name: str | int) -> str:
+    return f"Before. text Of {name}."
+
+
+@each
+def test_the_parents_of_what_is_kept_are_fetched(framework: Framework) -> None:
+    pruner = make_pruner(ALL, expand="section", keep_top_k=0)
+    document = framework.document("text", {"parent_id": "p"})
+    assert framework.run(pruner, [document], fetch_parent=parent_of) == ["Before. text Of p."]
+
+
+def test_what_fetches_parents_is_stored_where_a_function_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("HAYSTACK_DESERIALIZATION_ALLOWLIST", "tests.*")
+    component = PrunerComponent({}, fetch_parent=parent_of)
+    assert PrunerComponent.from_dict(component.to_dict()).fetch_parent is parent_of
+    compressor = PrunerCompressor({}, fetch_parent=parent_of)
+    assert PrunerCompressor.model_validate_json(compressor.model_dump_json()).fetch_parent is None
+    postprocessor = PrunerPostprocessor({}, fetch_parent=parent_of)
+    assert PrunerPostprocessor.from_json(postprocessor.to_json()).fetch_parent is None
+    for made in (PrunerCompressor, PrunerPostprocessor):
+        assert made.model_json_schema()
 
 
 def test_what_the_parsers_of_llamaindex_note_is_read(seen: list[Chunk]) -> None:
