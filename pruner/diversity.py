@@ -5,7 +5,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pruner.candidates import By, Candidate, by_rank
 from pruner.dedup import is_official
@@ -86,10 +85,12 @@ class _Turn:
     """One run of the selection, over places in the ranking."""
 
     def __init__(self, rules: Select, ranked: Sequence[Candidate], likeness: Matrix | None) -> None:
-        self._rules, self._ranked, self._likeness = rules, ranked, likeness
-        self._relevance = np.array([c.relevance or 0.0 for c in ranked])
-        self._redundancy = np.zeros(len(ranked))
-        self._score = self._relevance if rules.mmr_lambda == 1 else self._scored()
+        weight = rules.mmr_lambda
+        self._rules, self._ranked = rules, ranked
+        self._gain = weight * np.array([c.relevance or 0.0 for c in ranked])
+        self._losses = None if likeness is None else (1 - weight) * likeness.astype(np.float64)
+        self._loss = np.zeros(len(ranked))
+        self._score = self._gain if weight == 1 else self._gain.round(_DECIMALS)
         self._open = np.ones(len(ranked), np.bool_)
         self._caps = [
             (By.PARENT_CAP, rules.per_parent, _parents(ranked), Counter[Hashable]()),
@@ -111,10 +112,6 @@ class _Turn:
             for _ in range(int((self._open & pool).sum())):  # Each turn closes one.
                 self._take_or_drop(int(np.where(self._open & pool, self._score, -np.inf).argmax()))
 
-    def _scored(self) -> NDArray[np.float64]:
-        weight = self._rules.mmr_lambda
-        return (weight * self._relevance - (1 - weight) * self._redundancy).round(_DECIMALS)
-
     def _take_or_drop(self, n: int) -> None:
         for reason, cap, keys, taken in self._caps:
             if cap is not None and keys[n] is not None and taken[keys[n]] >= cap:
@@ -132,9 +129,9 @@ class _Turn:
         self.order[n] = len(self.order)
         for _, _, keys, taken in self._caps:
             taken[keys[n]] += 1
-        if self._likeness is not None:
-            self._redundancy = np.maximum(self._redundancy, self._likeness[n])
-            self._score = self._scored()
+        if self._losses is not None:
+            self._loss = np.maximum(self._loss, self._losses[n])
+            self._score = (self._gain - self._loss).round(_DECIMALS)
 
 
 def _parents(ranked: Sequence[Candidate]) -> list[Hashable]:
