@@ -22,9 +22,10 @@ from pruner.backends.calibration import levels_of
 from pruner.backends.scripted import ScriptedBackend
 from pruner.candidates import Candidate, Span
 from pruner.coverage import uncovered
-from pruner.passages import load_splitter, merge_spans
+from pruner.passages import merge_spans
 from pruner.replies import read_reply
 from pruner.schema import RawGrading
+from pruner.sentences import load_splitter
 from pruner.similarity import tfidf_cosines
 from pruner.tokens import TokenCounter
 

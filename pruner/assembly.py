@@ -12,10 +12,10 @@ from pruner.errors import Reason
 from pruner.extract import Extract
 from pruner.order import Order
 from pruner.parents import ExpandParents, MergeChildren
-from pruner.passages import Splitter
 from pruner.preparation import MinScore
 from pruner.schema import Counter, Decision, Grading, StageTrace, Status
 from pruner.selection import FallbackTopN, KeepAll, LeftOut, Threshold
+from pruner.sentences import Splitter
 from pruner.stages import Stage, run_stages
 
 __all__ = ["Asked", "Assembled", "Prepared", "Selected", "decide", "load", "pack", "prepare", "select"]

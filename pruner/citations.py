@@ -7,8 +7,8 @@ from typing import Any
 
 from pruner.candidates import Candidate, Span
 from pruner.evidence import evidence_id
-from pruner.passages import Splitter, load_splitter, units
 from pruner.schema import PruneResult
+from pruner.sentences import Splitter, load_splitter, units
 
 __all__ = ["CitationReport", "check_citations"]
 

@@ -11,7 +11,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from pruner.candidates import Candidate, Span
-from pruner.passages import Splitter, Unit, join, units
+from pruner.passages import join
+from pruner.sentences import Splitter, Unit, units
 from pruner.stages import StageResult
 from pruner.terms import terms, terms_of_spans
 

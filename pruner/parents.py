@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias
 
 from pruner.candidates import By, Candidate, Chunk, Span, by_rank
 from pruner.errors import ConfigError
-from pruner.passages import Block, Splitter, Unit, blocks_of, join, merge_spans, stretches, units_of
+from pruner.passages import Block, blocks_of, join, merge_spans, stretches
+from pruner.sentences import Splitter, Unit, units_of
 from pruner.stages import StageResult
 
 __all__ = ["ExpandParents", "Expansion", "MergeChildren"]

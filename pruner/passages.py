@@ -1,51 +1,22 @@
-"""Where a text may be cut: paragraphs, tables and code, and the sentences in between, all as spans of characters."""
+"""Where a text may be cut: paragraphs, tables and code, as spans of characters; and what is cut, put together."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from pruner.candidates import Span
-from pruner.errors import ConfigError
 
-__all__ = [
-    "GAP",
-    "Block",
-    "Splitter",
-    "blocks",
-    "blocks_of",
-    "join",
-    "load_splitter",
-    "merge_spans",
-    "sentences",
-    "stretches",
-    "units",
-]
+__all__ = ["GAP", "Block", "Kind", "blocks", "blocks_of", "is_prose", "join", "merge_spans", "stretches"]
 
 Kind: TypeAlias = Literal["prose", "table", "code"]
-Splitter: TypeAlias = Callable[[str], Sequence[int]]
-"""Returns where each sentence of a text ends, in order; the last end is the length of the text."""
-
-Unit: TypeAlias = tuple[int, int, Kind]
-"""Start, end and kind of what is never cut: a plain tuple, as there are hundreds and names take ten times as long."""
-
 GAP = "[…]"
 """Stands where something between two pieces was left out."""
 
-# Sentence splitters can be quadratic in the number of sentences: they never see more at a time.
-_WINDOW = 2_000
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _OPENS = re.compile(r"\s*(```|~~~|<(?:table|pre)\b)", re.IGNORECASE)
 _TAG = re.compile(r"<(?:table|pre)\b", re.IGNORECASE)
-_PARAGRAPH_ENDS = re.compile(r"[^\S\n]*\n\s*\n")
-_SPACES_ALONE = re.compile(r"\n[^\S\n]+\n")
 _BLANK_LINES = re.compile(r"\n\s*\n")
-# A full stop of these scripts always ends a sentence; a list item always begins one.
-_ITEM = re.compile(r"\n(?=\s*(?:[-*+•]|\d{1,3}[.)])\s)")
-_STOPS = "。！？"
-_SURE = re.compile(rf"[{_STOPS}][”’」』）》\"')]*\s*|{_ITEM.pattern}")
-_ORDINAL = re.compile(r"(?:^|[\s(])\d{1,2}\.$")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Block(NamedTuple):
@@ -56,35 +27,17 @@ class Block(NamedTuple):
     kind: Kind
 
 
-def load_splitter() -> Splitter:
-    """Load the sentence splitter; before any call, as loading takes a moment.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
-    try:
-        from sentencex import segment
-    except ImportError:
-        raise ConfigError("splitting sentences needs: pip install 'listwise-pruner[sentences]'") from None
-
-    def split(text: str) -> list[int]:
-        sendable = text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-        return list(accumulate(map(len, segment("en", sendable))))
-
-    return split
-
-
 def blocks(text: str) -> list[Block]:
     """Cut a text at its blank lines; a fenced or indented code block and a table are one block each."""
     if _may_be_fenced(text):
         return _mixed(text)
-    if _is_prose(text):
+    if is_prose(text):
         return [Block(start, end, "prose") for start, end in _paragraphs(text)]
     return [block for stretch in _paragraphs(text) for block in blocks_of(text, stretch)]
 
 
 def stretches(text: str) -> Sequence[Span | Block]:
-    """Cut a text into what `blocks_of` makes all of its blocks of: it takes long, and often only a few are needed."""
+    """Cut a text into what `blocks_of` makes its blocks of, for those who need only a few of them."""
     return _mixed(text) if _may_be_fenced(text) else _paragraphs(text)
 
 
@@ -94,12 +47,12 @@ def blocks_of(text: str, stretch: Span | Block) -> list[Block]:
         return [stretch]
     start, end = stretch
     part = text[start:end]
-    if _is_prose(part):  # Most are.
+    if is_prose(part):  # Most are.
         return [Block(start, end, "prose")]
     return [Block(start + s, start + e, kind) for s, e, kind in _mixed(part)]
 
 
-def _is_prose(text: str) -> bool:
+def is_prose(text: str) -> bool:
     """Whether a text holds no sign of a table or code."""
     return not ("|" in text or "\t" in text or "\n    " in text or text.startswith("    ") or _may_be_fenced(text))
 
@@ -180,79 +133,6 @@ def _prose(lines: Sequence[str], at: int) -> int:
             break
         n += 1
     return n - at
-
-
-def units(text: str, split: Splitter) -> list[Unit]:
-    """Cut a text into its sentences; a table or a code block is one unit."""
-    if _is_prose(text) and _nothing_is_sure(text) and not _SPACES_ALONE.search(text):
-        return sentences(text, split)  # The splitter cuts at blank lines, too.
-    return [unit for run in _runs(text, blocks(text)) for unit in _units_of_run(text, run, split)]
-
-
-def _runs(text: str, found: Sequence[Block]) -> list[list[Block]]:
-    """Gather blocks of prose with nothing but line ends between them."""
-    runs: list[list[Block]] = []
-    for block in found:
-        before = runs[-1][-1] if runs else block
-        alike = before.kind == block.kind == "prose" and before is not block
-        if alike and not text[before.end : block.start].strip("\n"):
-            runs[-1].append(block)
-        else:
-            runs.append([block])
-    return runs
-
-
-def _units_of_run(text: str, run: Sequence[Block], split: Splitter) -> list[Unit]:
-    """Cut blocks at once where that is the same: the splitter cuts at blank lines too, and one call takes less time."""
-    start, end = run[0].start, run[-1].end
-    if len(run) > 1 and _nothing_is_sure(text[start:end]):
-        return sentences(text[start:end], split, start)
-    return [unit for block in run for unit in units_of(text, block, split)]
-
-
-def units_of(text: str, block: Block, split: Splitter) -> list[Unit]:
-    """Cut one block."""
-    start, end, kind = block
-    return sentences(text[start:end], split, start) if kind == "prose" else [block]
-
-
-def sentences(text: str, split: Splitter, at: int = 0) -> list[Unit]:
-    """Cut a prose text into its sentences, without the white space around them; `at` is where the text begins."""
-    found: list[Unit] = []
-    start = 0
-    for end in split(text) if _nothing_is_sure(text) else _ends(text, split):
-        stripped = text[start:end].rstrip()
-        last = start + len(stripped)
-        if not stripped or (text[last - 2].isdigit() and _ORDINAL.search(stripped[-5:]) and _goes_on(text, last)):
-            continue
-        found.append((at + last - len(stripped.lstrip()), at + last, "prose"))
-        start = end
-    return found
-
-
-def _goes_on(text: str, last: int) -> bool:
-    return bool(text[last:].strip()) and not _PARAGRAPH_ENDS.match(text, last)
-
-
-def _nothing_is_sure(text: str) -> bool:
-    """Whether all is left to the splitter: it is for most texts, and they take half the time."""
-    if len(text) > _WINDOW or ("\n" in text and _ITEM.search(text)):
-        return False
-    return text.isascii() or not any(map(text.__contains__, _STOPS))
-
-
-def _ends(text: str, split: Splitter) -> Iterator[int]:
-    """Yield where sentences end, each sure end cut first and no window longer than `_WINDOW`."""
-    start = 0
-    for sure in [*(match.end() for match in _SURE.finditer(text)), len(text)]:
-        while start < sure:
-            window = text[start : min(start + _WINDOW, sure)]
-            cuts = list(split(window))
-            if start + len(window) < sure:
-                # The last sentence of a window may go on in the next one.
-                cuts = cuts[:-1]
-            yield from (start + cut for cut in cuts)
-            start += cuts[-1] if cuts else len(window)
 
 
 def join(text: str, spans: Sequence[Span]) -> str:

@@ -17,12 +17,12 @@ from pruner.errors import ConfigError, Reason, RequestError
 from pruner.fetching import FetchParent, fetch_parents
 from pruner.fitting import Fit, fit
 from pruner.grading import Answer, ask
-from pruner.passages import Splitter, load_splitter
 from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
 from pruner.replies import GradeSheet
 from pruner.running import run_sync
 from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Status, Usage
+from pruner.sentences import Splitter, load_splitter
 from pruner.texts import without_surrogates
 from pruner.tokens import TokenCounter
 from pruner.tracing import TraceMaker

@@ -7,7 +7,7 @@ from hypothesis import given
 from pruner.candidates import Candidate, Chunk
 from pruner.citations import check_citations
 from pruner.parents import ExpandParents, MergeChildren
-from pruner.passages import load_splitter
+from pruner.sentences import load_splitter
 from tests.packed import candidate, result_of, texts
 
 SPLIT = load_splitter()

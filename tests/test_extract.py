@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pruner.candidates import Candidate, Chunk
 from pruner.extract import Extract
 from pruner.parents import ExpandParents
-from pruner.passages import load_splitter, units
+from pruner.sentences import load_splitter, units
 from tests.packed import candidate, texts
 
 SPLIT = load_splitter()

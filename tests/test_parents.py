@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pruner.candidates import By, Candidate, Chunk
 from pruner.errors import ConfigError
 from pruner.parents import ExpandParents, Expansion, MergeChildren
-from pruner.passages import load_splitter
+from pruner.sentences import load_splitter
 from pruner.stages import Stage, run_stages
 from tests.packed import candidate, texts
 

@@ -8,18 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.errors import ConfigError
-from pruner.passages import (
-    _mixed,
-    blocks,
-    blocks_of,
-    join,
-    load_splitter,
-    merge_spans,
-    sentences,
-    stretches,
-    units,
-    units_of,
-)
+from pruner.passages import _mixed, blocks, blocks_of, join, merge_spans, stretches
+from pruner.sentences import load_splitter, sentences, units, units_of
 from tests.packed import texts
 
 SPLIT = load_splitter()

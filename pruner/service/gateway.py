@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pruner.errors import ConfigError, Reason, RequestError
-from pruner.passages import load_splitter
 from pruner.pipeline import Pruner
 from pruner.rollout import Rollout
 from pruner.schema import Grade, Grading, PruneResult, Status
+from pruner.sentences import load_splitter
 from pruner.service.errors import Code, Refusal
 from pruner.service.logs import request_id
 from pruner.service.metrics import Metrics
