@@ -1,6 +1,7 @@
 """What the embedded model makes of labelled lists: `python -m eval.embedded read | fit | table | serve`.
 
 `read` is slow (a minute a list on two cores) and goes on where it stopped; its records hold no text of query or chunk.
+With `--overlapping N` it reads N lists that were cut anew with half overlap (`eval.lists`), to records of their own.
 `fit` and `table` need only the records; `serve` offers the model to `python -m eval grade --base-url`. Lists are halved
 by a hash of their id: constants are fitted on the `tune` half, the table is about the `test` half.
 """
@@ -13,9 +14,9 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from eval.lists import overlapping
+from eval.lists import rows as rows_of
 from pruner import Grading, Pruner, PrunerConfig, Status
 from pruner.backends.calibration import levels_of
 from pruner.backends.local import LocalBackend, start_server
@@ -40,6 +43,7 @@ SHARES_BELOW = (0.02, 0.07, 0.35, 0.75)
 THRESHOLDS = (2, 3, 4)
 SELECTOR = Pruner(PrunerConfig(model="local:any"), backend=ScriptedBackend([]))
 RECORDS = Path(__file__).parent / "records" / "embedded.jsonl"
+OVERLAPPING = RECORDS.with_name("embedded.overlapping.jsonl")
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -59,6 +63,8 @@ PLANS = (
     Plan("xquad", 20, 2, 10),
     Plan("mtrag", 10, 2, 5),
 )
+WINDOWS = 15
+"""To how many windows a list that was cut anew is cut."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +121,18 @@ def _gold(row: dict[str, Any]) -> list[int]:
     return [place for place, chunk in enumerate(row["chunks"]) if chunk["id"] in row["gold"]]
 
 
-def read(data: Path, records: Path, model: str) -> None:
-    """Record what is planned and not yet recorded."""
+def overlapped(data: Path, wanted: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (dataset, list) of lists that were cut anew; what shows a part of a needed passage is needed."""
+    for given in islice(overlapping(rows_of(data / "chroma.dev.jsonl.gz")), wanted):
+        chunks = [{"id": chunk.id, "text": chunk.text} for chunk in given.chunks[:WINDOWS]]
+        gold = [given.chunks[place].id for place in given.touching]
+        yield given.dataset, {"id": given.id, "query": given.query, "chunks": chunks, "gold": gold}
+
+
+def read(lists: Iterable[tuple[str, dict[str, Any]]], records: Path, model: str) -> None:
+    """Record those lists that are not yet recorded."""
     done = {(r.dataset, r.id) for r in load_records(records)} if records.exists() else set()
-    todo = [entry for entry in planned(data) if (entry[0], entry[1]["id"]) not in done]
+    todo = [entry for entry in lists if (entry[0], entry[1]["id"]) not in done]
     records.parent.mkdir(exist_ok=True)
     backend = LocalBackend.from_config(PrunerConfig(model=model))
     with records.open("a", encoding="utf-8") as file:
@@ -250,17 +264,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m eval.embedded", description=__doc__)
     parser.add_argument("step", choices=["read", "fit", "table", "serve"])
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the labelled lists")
-    parser.add_argument("--records", type=Path, default=RECORDS)
+    parser.add_argument("--records", type=Path)
+    parser.add_argument("--overlapping", type=int, default=0, metavar="N", help="read: N lists with half overlap")
     parser.add_argument("--model", default="local:qwen2.5-coder-1.5b")
     parser.add_argument("--port", type=int, default=8077, help="serve: on this port of 127.0.0.1")
     options = parser.parse_args()
     if options.step == "serve":
         serve(options.model, options.port)
         return
+    path = options.records or (OVERLAPPING if options.overlapping else RECORDS)
     if options.step == "read":
-        read(options.data, options.records, options.model)
+        lists = overlapped(options.data, options.overlapping) if options.overlapping else planned(options.data)
+        read(lists, path, options.model)
         return
-    records = load_records(options.records)
+    records = load_records(path)
     shown = [fit(records)] if options.step == "fit" else [table(records, half) for half in ("test", "tune")]
     sys.stdout.write("\n\n".join(shown) + "\n")
 

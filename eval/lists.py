@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,17 @@ class LabelledList:
     answer: str | None = None
     parents: Mapping[str | int, Chunk] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def touching(self) -> list[int]:
+        """Places of the chunks that show a part of a needed passage."""
+        return [place for place, chunk in enumerate(self.chunks) if any(map(partial(_touches, chunk), self.references))]
+
+
+def _touches(chunk: Chunk, passage: tuple[str, int, int]) -> bool:
+    source, start, end = passage
+    here = chunk.start_char or 0
+    return source == chunk.source_id and start < here + len(chunk.text) and here < end
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -9,15 +9,15 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from eval.embedded import DATA, RECORDS, load_records
+from eval.embedded import DATA, OVERLAPPING, RECORDS, Record, load_records
 from eval.lists import LabelledList, overlapping, plain, rows
-from pruner import Chunk, Grade, Grading, Pruner, PrunerConfig, PruneResult, Status, check_citations, render_evidence
+from pruner import Grade, Grading, Pruner, PrunerConfig, PruneResult, Status, check_citations, render_evidence
 from pruner.backends.calibration import levels_of
 from pruner.backends.scripted import ScriptedBackend
 from pruner.candidates import Candidate, Span
@@ -33,6 +33,8 @@ __all__ = ["STRATEGIES", "Measures", "by_labels", "measure", "select"]
 
 Result: TypeAlias = PruneResult[Any]
 Graded: TypeAlias = tuple[LabelledList, Grading | None]
+Key: TypeAlias = tuple[str, str]
+"""Data set and id of a list."""
 
 K = 8
 _ALL: dict[str, Any] = {"max_chunks": K, "keep_top_k": 2, "threshold": 3}
@@ -60,10 +62,10 @@ _TOP = f"""\
 `python -m eval.selection > eval/SELECTION.md` wrote this. At most {K} chunks (MMR with lambda 0.7; graded: threshold 3
 and `keep_top_k` 2), means over the lists. The ranking is that of BM25. Sub-queries exist for musique, parents for the
 lists that were cut anew. Of those, coverage counts the needed passages that are shown whole, and the next column the
-share of their characters; elsewhere that is whether the answer's text is shown, where the list has it. No model graded
-the lists that were cut anew: their grades are those of a grader without mistakes (5 for a window that shows a part of a
-needed passage, else 1), a bound and no measurement of a grader. Spans are looked up in the whole source where it is
-known, for the lists that were cut anew; elsewhere in the chunk."""
+share of their characters; elsewhere that is whether the answer's text is shown, where the list has it. Graded by the
+labels are those of a grader without mistakes (5 for a window that shows a part of a needed passage, else 1): a bound
+and no measurement of a grader. Spans are looked up in the whole source where it is known, for the lists that were cut
+anew; elsewhere in the chunk."""
 _SPLIT = load_splitter()
 _COUNTER = TokenCounter()
 _PRUNER = Pruner(PrunerConfig(model="local:any"), backend=ScriptedBackend([]))
@@ -168,29 +170,23 @@ def by_large_model(data: Path) -> Iterator[Graded]:
         yield given, Grading(grades, (None,) * len(grades), Status.OK)
 
 
-def by_embedded_model(data: Path, records: Path) -> Iterator[Graded]:
-    """Yield the lists that the embedded model read, with what its readings amount to."""
-    read = {(r.dataset, r.id): r for r in load_records(records)}
-    for given in _lists(data, {key: r.n for key, r in read.items()}):
-        levels = levels_of(read[given.dataset, given.id].readings)
-        sheet = read_reply(RawGrading(levels=levels), len(given.chunks))
-        yield given, Grading(sheet.grades, sheet.expected, Status.OK)
+def by_embedded_model(lists: Iterable[LabelledList], read: Mapping[Key, Record]) -> Iterator[Graded]:
+    """Yield those lists that the embedded model read, with what its readings amount to."""
+    for given in lists:
+        if record := read.get((given.dataset, given.id)):
+            sheet = read_reply(RawGrading(levels=levels_of(record.readings)), record.n)
+            yield replace(given, chunks=given.chunks[: record.n]), Grading(sheet.grades, sheet.expected, Status.OK)
 
 
 def by_labels(lists: Iterable[LabelledList]) -> Iterator[Graded]:
     """Yield lists with the grades of one who makes no mistake: 5 for what shows a part of a needed passage, else 1."""
     for given in lists:
-        grades = tuple(Grade(5 if _touches(given, chunk) else 1) for chunk in given.chunks)
+        needed = given.touching
+        grades = tuple(Grade(5 if place in needed else 1) for place in range(len(given.chunks)))
         yield given, Grading(grades, (None,) * len(grades), Status.OK)
 
 
-def _touches(given: LabelledList, chunk: Chunk) -> bool:
-    start = chunk.start_char or 0
-    end = start + len(chunk.text)
-    return any(source == chunk.source_id and s < end and start < e for source, s, e in given.references)
-
-
-def _lists(data: Path, sizes: Mapping[tuple[str, str], int]) -> Iterator[LabelledList]:
+def _lists(data: Path, sizes: Mapping[Key, int]) -> Iterator[LabelledList]:
     for dataset in dict.fromkeys(dataset for dataset, _ in sizes):
         for row in rows(data / f"{dataset}.dev.jsonl.gz"):
             if (dataset, row["id"]) in sizes:
@@ -217,16 +213,23 @@ def _line(name: str, graded: Sequence[Graded], strategy: str) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
+def _by_list(records: Path) -> dict[Key, Record]:
+    return {(record.dataset, record.id): record for record in load_records(records)}
+
+
 def main() -> None:
     """Measure all."""
     parser = argparse.ArgumentParser(prog="python -m eval.selection", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the labelled lists")
     parser.add_argument("--records", type=Path, default=RECORDS, help="readings of the embedded model")
     options = parser.parse_args()
-    cut_anew = overlapping(rows(options.data / "chroma.dev.jsonl.gz"))
+    cut_anew = list(overlapping(rows(options.data / "chroma.dev.jsonl.gz")))
+    read, read_anew = _by_list(options.records), _by_list(OVERLAPPING)
+    whole = _lists(options.data, {key: record.n for key, record in read.items()})
     tables = [
         table("Graded by a large model", list(by_large_model(options.data))),
-        table("Graded by the embedded model", list(by_embedded_model(options.data, options.records))),
+        table("Graded by the embedded model", list(by_embedded_model(whole, read))),
+        table("Cut with half overlap, graded by the embedded model", list(by_embedded_model(cut_anew, read_anew))),
         table("Cut with half overlap, graded by the labels", list(by_labels(cut_anew))),
     ]
     sys.stdout.write("\n\n".join([_TOP, *tables]) + "\n")

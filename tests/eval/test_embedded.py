@@ -63,8 +63,20 @@ def test_lists_are_planned_in_turns_cut_and_only_with_a_needed_chunk_left(
     ]
 
 
-def test_the_committed_records_hold_no_text() -> None:
-    for found in load_records():
+def test_lists_that_were_cut_anew_are_read_up_to_a_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "WINDOWS", 2)
+    text = "Backups are kept. " * 200
+    chunks = [{"id": "c", "source": f"d.md[0:{len(text)}]", "text": text}]
+    rows = [{"id": i, "query": "backups", "chunks": chunks, "meta": {"references": [text[:40]]}} for i in "abc"]
+    _write(tmp_path / "chroma.dev.jsonl.gz", rows)
+    lists = list(embedded.overlapped(tmp_path, 2))
+    assert [(name, row["id"], len(row["chunks"])) for name, row in lists] == [("chroma", "a", 2), ("chroma", "b", 2)]
+    assert all(row["gold"] == ["d.md@0+0"] for _, row in lists)
+
+
+@pytest.mark.parametrize("path", [embedded.RECORDS, embedded.OVERLAPPING])
+def test_the_committed_records_hold_no_text(path: Path) -> None:
+    for found in load_records(path):
         assert len(found.readings) == len(found.chars) == found.n
         assert all(0 <= place < found.n for place in found.gold)
         assert found.half == half_of(found.id)

@@ -73,3 +73,9 @@ def test_each_window_lies_in_its_parent() -> None:
 
 def test_a_needed_passage_is_found_in_the_sources() -> None:
     assert recut().references == (("d.md@0", 1200, 1300),)
+
+
+def test_what_shows_a_part_of_a_needed_passage_touches_it() -> None:
+    found = recut()
+    touching = {found.chunks[place].start_char for place in found.touching}
+    assert touching == {500, 1000}

@@ -3,8 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eval.embedded import Record
 from eval.lists import LabelledList
-from eval.selection import STRATEGIES, by_labels, measure, select, table
+from eval.selection import STRATEGIES, by_embedded_model, by_labels, measure, select, table
 from pruner import Chunk, Grade, Grading, Status
 
 SOURCE = "Rice is boiled. Basic backups are kept for 14 days. Tea is hot. Nobody came on Monday."
@@ -85,3 +86,11 @@ def test_the_table_has_a_line_per_strategy_with_and_without_grading_and_no_text(
     assert written.count(", ranking |") == written.count(", graded |") == len(STRATEGIES)
     assert "1 lists: 1 made up." in written
     assert "backups" not in written
+
+
+def test_a_list_that_the_model_read_is_cut_to_what_it_read_and_the_others_are_left_out() -> None:
+    read = Record("made up", "1", "tune", 2, [1], [-9.0, 9.0], [9, 9], 99, 1.0, "0" * 64)
+    [(given, grading)] = by_embedded_model([LIST, replace(LIST, id="2")], {("made up", "1"): read})
+    assert given.chunks == CHUNKS[:2]
+    assert grading is not None
+    assert [int(grade or 0) for grade in grading.grades] == [1, 5]
