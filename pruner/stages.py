@@ -42,12 +42,15 @@ def run_stages(
     Raises:
         RuntimeError: a stage lost, invented or doubled a candidate; always a bug in that stage.
     """
-    traces = []
+    traces: list[StageTrace] = []
+    before = sorted(c.index for c in candidates)
     for stage in stages:
         result = stage(candidates)
-        _check_complete(stage, candidates, result)
-        traces.append(_trace(stage, result))
-        candidates = result.kept
+        kept = tuple(c.index for c in result.kept)
+        if sorted((*kept, *result.dropped)) != before:
+            raise RuntimeError(f"stage {_name(stage)} did not put each candidate in exactly one place")
+        traces.append(_trace(stage, kept, result))
+        candidates, before = result.kept, sorted(kept)
     return candidates, tuple(traces)
 
 
@@ -55,19 +58,13 @@ def _name(stage: Stage) -> str:
     return getattr(stage, "__name__", type(stage).__name__)
 
 
-def _trace(stage: Stage, result: StageResult) -> StageTrace:
+def _trace(stage: Stage, kept: tuple[int, ...], result: StageResult) -> StageTrace:
     dropped = {index: str(reason) for index, reason in result.dropped.items()}
     return StageTrace(
         stage=_name(stage),
-        kept=tuple(c.index for c in result.kept),
+        kept=kept,
         dropped=dropped,
         of=dict(result.of),
         costs=dict(result.costs),
         note=result.note,
     )
-
-
-def _check_complete(stage: Stage, before: Sequence[Candidate], result: StageResult) -> None:
-    after = [c.index for c in result.kept] + list(result.dropped)
-    if sorted(after) != sorted(c.index for c in before):
-        raise RuntimeError(f"stage {_name(stage)} did not put each candidate in exactly one place")
