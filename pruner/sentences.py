@@ -18,7 +18,7 @@ Unit: TypeAlias = tuple[int, int, Kind]
 
 # Sentence splitters can be quadratic in the number of sentences: they never see more at a time.
 _WINDOW = 2_000
-_PARAGRAPH_ENDS = re.compile(r"[^\S\n]*\n\s*\n")
+_GOES_ON = re.compile(r"(?![^\S\n]*\n\s*\n)\s*\S")
 _SPACES_ALONE = re.compile(r"\n[^\S\n]+\n")
 # A full stop of these scripts always ends a sentence; a list item always begins one.
 _ITEM = re.compile(r"\n(?=\s*(?:[-*+•]|\d{1,3}[.)])\s)")
@@ -77,21 +77,17 @@ def units_of(text: str, block: Block, split: Splitter) -> list[Unit]:
 def sentences(text: str, split: Splitter, at: int = 0) -> list[Unit]:
     """Cut a prose text into its sentences, without the white space around them; `at` is where the text begins."""
     found: list[Unit] = []
-    start = 0
+    start = before = 0
     for end in split(text) if _nothing_is_sure(text) else _ends(text, split):
-        stripped = text[start:end].rstrip()
-        last = start + len(stripped)
-        if stripped and text[last - 2].isdigit() and _ORDINAL.search(stripped[-5:]) and _goes_on(text, last):
+        last = before + len(text[before:end].rstrip())
+        before = end
+        may_be_ordinal = text[last - 2 : last - 1].isdigit()
+        if may_be_ordinal and _ORDINAL.search(text[max(start, last - 5) : last]) and _GOES_ON.match(text, last):
             continue
-        if stripped:
-            first = last - len(stripped.lstrip()) if stripped[0].isspace() else start
-            found.append((at + first, at + last, "prose"))
+        if sentence := text[start:last].lstrip():
+            found.append((at + last - len(sentence), at + last, "prose"))
         start = end
     return found
-
-
-def _goes_on(text: str, last: int) -> bool:
-    return bool(text[last:].strip()) and not _PARAGRAPH_ENDS.match(text, last)
 
 
 def _nothing_is_sure(text: str) -> bool:

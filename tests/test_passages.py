@@ -89,6 +89,12 @@ def test_no_text_takes_more_than_linear_time(unit: str) -> None:
     assert time.process_time() - started < 5  # quadratic takes 16 or more
 
 
+def test_many_ordinals_in_a_row_take_no_more_than_linear_time() -> None:
+    started = time.process_time()
+    assert len(sentences("1. " * 300_000, lambda text: list(range(3, len(text) + 1, 3)))) == 1
+    assert time.process_time() - started < 5  # quadratic takes 20 or more
+
+
 def test_pieces_join_with_a_mark_where_something_was_left_out() -> None:
     assert join("One. Two. Three.", [(0, 4), (10, 16)]) == "One.\n[…]\nThree."
     assert join("One. Two. Three.", [(0, 4), (5, 9)]) == "One. Two."
