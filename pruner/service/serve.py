@@ -74,10 +74,26 @@ def _several(settings: ServiceSettings, config: PrunerConfig, make: Make) -> Non
         except SystemExit:
             raise _unbound(settings) from None
         socket.listen(server.backlog)  # Who comes before the workers are there waits.
-        workers = Multiprocess(server, [socket])
+        workers = _Workers(server, [socket])
         workers.run()
     if any(process.exitcode == STARTUP_FAILURE for process in workers.processes):
         raise ConfigError("no worker could start; the log says why")
+
+
+class _Workers(Multiprocess):
+    """Notices at once when a worker ends: as long as we hold its end of a pipe too, only its silence tells."""
+
+    def init_processes(self) -> None:
+        super().init_processes()
+        self._let_go()
+
+    def keep_subprocess_alive(self) -> None:
+        super().keep_subprocess_alive()
+        self._let_go()  # Of those that were started anew.
+
+    def _let_go(self) -> None:
+        for worker in self.processes:
+            worker.child_conn.close()
 
 
 def _of_worker(settings: ServiceSettings, config: PrunerConfig, make: Make) -> ASGIApp:
