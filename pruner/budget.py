@@ -66,6 +66,7 @@ class Room:
         self._counter, self._highest = counter, blocks
         self._budget, self._cap = budget, cap
         self._footer = 0 if budget is None else counter.count(FOOTER)
+        self._headers: dict[int, int] = {}
         self.held: set[int] = set()
 
     def cost(self, candidate: Candidate) -> tuple[int, int]:
@@ -74,7 +75,12 @@ class Room:
         text = 0 if self._cap is None else count(candidate.text)
         if self._budget is None:
             return text, 0
-        return text, count(header(candidate, self._highest)) + count(body(candidate)) + self._footer
+        return text, self._header(candidate) + count(body(candidate)) + self._footer
+
+    def _header(self, candidate: Candidate) -> int:
+        if candidate.index not in self._headers:  # It is the same whatever is shown of a candidate.
+            self._headers[candidate.index] = self._counter.count(header(candidate, self._highest))
+        return self._headers[candidate.index]
 
     def take(self, cost: tuple[int, int]) -> By | None:
         """Take so much, or return the reason why that is too much."""
