@@ -20,7 +20,7 @@ __all__ = ["Difference", "Reading", "agree", "differences", "read"]
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+|(?:\.\d{3}){2,})")
 _DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 # Bits, which are no bytes; thousandths, which are no millions.
-_CASED = re.compile(r"(?<![^\W\d_])(?:[KMGT]b|[KMG]Bps|mW)(?![^\W\d_])")
+_CASED = re.compile(r"[KMGTm](?<![^\W\d_].)(?:(?<=[KMGT])b|(?<=[KMG])Bps|(?<=m)W)(?![^\W\d_])")
 _SHORTEST_STEM = 4  # Undo is not the opposite of do, nor unit of it.
 _WRITTEN = str.maketrans("−–‐⁄", "---/", " '’")
 
