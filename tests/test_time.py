@@ -139,6 +139,33 @@ async def test_a_fault_falls_back_in_time_with_its_reason_and_its_connection_clo
         assert await closes(server)
 
 
+PROXIES: dict[str, Behaviour] = {
+    "wants a name": answering(status=407, proxy_authenticate="Basic"),
+    "is busy": answering(status=503),
+    "hangs": faulty.hang,
+    "closes": faulty.close,
+    "resets": faulty.reset,
+    "speaks something else": faulty.garbage,
+    "never ends its headers": faulty.flood_headers,
+    "opens a tunnel to nowhere": answering(b"", content_length=""),
+}
+
+
+@pytest.mark.usefixtures("one_call")
+@pytest.mark.parametrize("fault", PROXIES)
+async def test_a_proxy_that_misbehaves_is_a_fallback_in_time(
+    prefix: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with faulty.faulty(PROXIES[fault]) as proxy:
+        for name in ("HTTPS_PROXY", "https_proxy"):
+            monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
+        async with pruning(prefix, "https://provider.test/v1", 1.0) as pruner:
+            result = await in_time(pruner)
+        assert result.status == "fallback"
+        assert proxy.opened
+        assert await closes(proxy)
+
+
 @pytest.mark.usefixtures("one_call")
 async def test_a_body_without_end_is_not_read_on_until_the_deadline(prefix: str) -> None:
     with faulty.faulty(faulty.flood) as server:
