@@ -1,17 +1,20 @@
 """What selecting costs without the LLM: `python eval/bench/stages.py`.
 
 Every stage is on: access, revision, all kinds of duplicates, threshold, coverage, MMR by embeddings of 1,536
-dimensions, caps, sentences around each chunk from its parent, merging, token budget, order; in one row extract too.
-The chunks are cut from the texts of labelled lists, 300 tokens each, three to a parent; one in ten is a near copy, and
-one in three is set with typographic quotes and dashes, as texts of the web are. Their tokens have been counted once, as
-the grading does. Processor time, of this thread, is less disturbed by a busy machine than the wall clock. How fast the
-machine is just now says the yardstick, a plain regular expression over the same texts: compare by the ratio.
+dimensions, caps, sentences around each chunk from its parent, merging, token budget, order; in one row extract too. The
+chunks have 300 tokens each, three to a parent, and one in ten is a near copy. Their texts are of two kinds: prose of
+made-up words, a paragraph each; and the documentation in eval/data (or other labelled lists: `--lists FILE`), a dozen
+paragraphs each with lists and code, one in three set with typographic quotes and dashes, as texts of the web are. Their
+tokens have been counted once, as the grading does. Processor time, of this thread, is less disturbed by a busy machine
+than the wall clock. How fast the machine is just now says the yardstick, a plain regular expression over the same
+texts: compare by the ratio.
 """
 
 import argparse
 import cProfile
 import os
 import pstats
+import random
 import re
 import sys
 import time
@@ -35,7 +38,13 @@ from pruner.tokens import TokenCounter
 TOKENS, DIMENSIONS, BUDGET = 300, 1536, 6000
 LISTS = Path(__file__).parents[1] / "data" / "sample.jsonl.gz"
 GRADES = (5, 1, 2, 3, 1, 4, 2, 1, 3, 2)
-QUERY = "How long does a subprocess wait for its output before a timeout is raised, and is the child killed then?"
+QUERIES = {
+    "prose": "How long does the derbaba keep the kibaba of lombaba, and when does nubaba end?",
+    "documentation": "How long does a subprocess wait for its output before a timeout is raised, and is it killed?",
+}
+WORDS = 3000  # different made-up ones
+_SYLLABLES = ("ba", "der", "ki", "lom", "nu", "pes", "ra", "tin", "vo", "gal", "he", "mis")
+_COMMON = ("the", "of", "to", "that", "and", "is", "for", "in", "a", "when", "with", "by")
 _WORDS = re.compile(r"\w+")
 _PIECES = re.compile(r"\s*\S+")
 _TYPESET = str.maketrans({"'": "’", '"': "”"})
@@ -51,7 +60,26 @@ DIALS: dict[str, Any] = {
 }
 
 
-def some_texts(lists: Path) -> list[str]:
+def made_up(n: int) -> list[str]:
+    """Write sentences of words whose frequencies fall as in real text."""
+    rng, counter = random.Random(7), TokenCounter()
+    return [_prose(rng, counter) for _ in range(n)]
+
+
+def _prose(rng: random.Random, counter: TokenCounter) -> str:
+    text = ""
+    while counter.count(text) < TOKENS - 15:
+        words = [_word(int(WORDS ** rng.random())) if rng.random() < 0.5 else rng.choice(_COMMON) for _ in range(14)]
+        text = f"{text} {' '.join(words).capitalize()}.".strip()
+    return text
+
+
+def _word(number: int) -> str:
+    """Spell a number in syllables, so that it is a word and no number."""
+    return "".join(_SYLLABLES[number // 12**place % 12] for place in range(3))
+
+
+def cut_from(lists: Path) -> list[str]:
     """Cut the texts of lists into pieces; a second round begins in the middle of those of the first."""
     counter, distinct = TokenCounter(), dict.fromkeys(c.text for row in read_rows(lists) for c in row.chunks)
     pieces = [(piece, counter.count(piece)) for text in distinct for piece in _PIECES.findall(f"\n\n{text}")]
@@ -69,7 +97,7 @@ def _cut(pieces: list[tuple[str, int]], first: int) -> Iterator[str]:
             taken, tokens, wanted = "", 0, TOKENS
 
 
-def some_chunks(n: int, texts: list[str]) -> tuple[list[Chunk], dict[str | int, Chunk]]:
+def some_chunks(n: int, texts: list[str], typeset: bool) -> tuple[list[Chunk], dict[str | int, Chunk]]:
     """Make chunks, and the parents that they are cut from, three of each."""
     vectors, left = np.random.default_rng(7), iter(texts)
     chunks: list[Chunk] = []
@@ -77,7 +105,7 @@ def some_chunks(n: int, texts: list[str]) -> tuple[list[Chunk], dict[str | int, 
     while len(chunks) < n:
         name = f"parent-{len(parents)}"
         pieces = [next(left) for _ in range(3)]
-        if len(parents) % 3 == 0:
+        if typeset and len(parents) % 3 == 0:
             pieces = [piece.replace(" - ", " — ").translate(_TYPESET) for piece in pieces]
         parents[name] = Chunk(text="\n\n".join(["First one.", *pieces, "Last one."]), id=name)
         for piece in pieces:
@@ -118,19 +146,19 @@ def measured(calls: dict[str, Callable[[], object]], runs: int) -> list[str]:
         walls, processors = zip(*times, strict=True)
         yardstick = yardstick or median(processors)
         numbers = f"{median(walls):>10.1f}{min(walls):>8.1f}{median(processors):>16.1f}{min(processors):>8.1f}"
-        lines.append(f"{name:<42}{numbers}{median(processors) / yardstick:>8.1f}")
+        lines.append(f"{name:<50}{numbers}{median(processors) / yardstick:>8.1f}")
     return lines
 
 
-def calls(n: int, pruner: Pruner, texts: list[str]) -> dict[str, Callable[[], object]]:
+def calls(n: int, pruner: Pruner, kind: str, texts: list[str]) -> dict[str, Callable[[], object]]:
     """Return what is measured with n chunks."""
-    chunks, parents = some_chunks(n, texts)
+    chunks, parents = some_chunks(n, texts, kind == "documentation")
     levels = tuple(Grade(GRADES[i % len(GRADES)]) for i in range(n))
     graded = Grading(levels, (None,) * n, Status.OK)
 
     def assemble(grading: Grading | None, extract: bool = False) -> object:
         return pruner.assemble(
-            QUERY,
+            QUERIES[kind],
             chunks,
             grading,
             principals=["staff"],
@@ -140,10 +168,10 @@ def calls(n: int, pruner: Pruner, texts: list[str]) -> dict[str, Callable[[], ob
         )
 
     return {
-        f"{n} chunks, words found (the yardstick)": lambda: [_WORDS.findall(chunk.text) for chunk in chunks],
-        f"{n} chunks, graded": partial(assemble, graded),
-        f"{n} chunks, by rank alone": partial(assemble, None),
-        f"{n} chunks, graded, with extract": partial(assemble, graded, extract=True),
+        f"{n} of {kind}, words found (the yardstick)": lambda: [_WORDS.findall(chunk.text) for chunk in chunks],
+        f"{n} of {kind}, graded": partial(assemble, graded),
+        f"{n} of {kind}, by rank alone": partial(assemble, None),
+        f"{n} of {kind}, graded, with extract": partial(assemble, graded, extract=True),
     }
 
 
@@ -162,14 +190,16 @@ def main() -> None:
     parser.add_argument("--lists", type=Path, default=LISTS, help="labelled lists to take the texts from")
     parser.add_argument("--sizes", type=int, nargs="+", default=[50, 500], metavar="N", help="chunks in a list")
     options = parser.parse_args()
-    texts = some_texts(options.lists)
     pruner = Pruner(PrunerConfig(model="openai:m", **DIALS), backend=ScriptedBackend([]))
+    kinds = {"prose": made_up(max(options.sizes) + 3), "documentation": cut_from(options.lists)}
     if options.profile:
-        profiled(calls(options.profile, pruner, texts)[f"{options.profile} chunks, graded"], options.runs)
+        call = calls(options.profile, pruner, "documentation", kinds["documentation"])
+        profiled(call[f"{options.profile} of documentation, graded"], options.runs)
         return
-    sys.stdout.write(f"{'ms':<42}{'wall p50':>10}{'best':>8}{'processor p50':>16}{'best':>8}{'ratio':>8}\n")
+    sys.stdout.write(f"{'ms':<50}{'wall p50':>10}{'best':>8}{'processor p50':>16}{'best':>8}{'ratio':>8}\n")
     for n in options.sizes:
-        sys.stdout.write("\n".join(measured(calls(n, pruner, texts), options.runs)) + "\n")
+        for kind, texts in kinds.items():
+            sys.stdout.write("\n".join(measured(calls(n, pruner, kind, texts), options.runs)) + "\n")
 
 
 if __name__ == "__main__":
