@@ -120,8 +120,10 @@ def known_cosines(candidates: Sequence[Candidate]) -> Matrix:
         if candidate.chunk.embedding is not None:
             places.setdefault(len(candidate.chunk.embedding), []).append(place)
     for length, group in places.items():
-        vectors = _matrix([candidates[place].chunk.embedding for place in group], length)
-        found[np.ix_(group, group)] = _cosines(vectors)
+        cosines = _cosines(_matrix([candidates[place].chunk.embedding for place in group], length))
+        if len(group) == len(candidates):
+            return cosines
+        found[np.ix_(group, group)] = cosines
     return found
 
 

@@ -39,6 +39,7 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _RAISED_DIGITS = {ord(sign): f"^{digit}" for digit, sign in enumerate(_RAISED)}  # 10² is not 102.
 _MASKED, LEFT_OUT = 0, -1
+_MIXED = np.uint64(number_of("mixed") | 1)
 _SLOT_BITS = 14  # So that few words share a slot with one that is known: only those are looked up.
 
 
@@ -71,7 +72,7 @@ def _marks_of(numbers: Numbers) -> NDArray[np.int8]:
 
 
 def _slots(numbers: Numbers) -> Numbers:
-    return numbers * np.uint64(number_of("slot") | 1) >> np.uint64(64 - _SLOT_BITS)
+    return numbers * _MIXED >> np.uint64(64 - _SLOT_BITS)
 
 
 @cache

@@ -100,11 +100,18 @@ class _Sums:
 
 def _end_with(endings: tuple[str, ...], text: str, sums: _Sums, starts: _Places, ends: _Places) -> NDArray[np.bool_]:
     last_two = sums.numbers(np.maximum(ends - 2, 0), ends)
-    likely = np.flatnonzero(np.isin(last_two, np.array([number_of(ending[-2:]) for ending in endings], np.uint64)))
     found = np.zeros(len(ends), np.bool_)
+    for number in _last_two(endings):
+        found |= last_two == number
+    likely = np.flatnonzero(found)
     places = zip(starts[likely].tolist(), ends[likely].tolist(), strict=True)
     found[likely] = [text[start:end].endswith(endings) for start, end in places]
     return found
+
+
+@cache
+def _last_two(endings: tuple[str, ...]) -> tuple[np.uint64, ...]:
+    return tuple(np.uint64(number) for number in {number_of(ending[-2:]) for ending in endings})
 
 
 def _powers(size: int) -> tuple[Numbers, Numbers]:
