@@ -56,10 +56,10 @@ def units(text: str, split: Splitter) -> list[Unit]:
 def _joined(text: str, found: Sequence[Block]) -> list[Block]:
     """Join blocks where that is the same: the splitter cuts at blank lines too, and takes less time for one text."""
     joined: list[Block] = []
-    alone = True
+    alone, plain = True, _nothing_is_sure(f"\n{text}")
     for block in found:
         before, after_another = joined[-1] if joined else block, not alone
-        alone = block.kind != "prose" or not _nothing_is_sure(f"\n{text[block.start : block.end]}")
+        alone = block.kind != "prose" or not (plain or _nothing_is_sure(f"\n{text[block.start : block.end]}"))
         parted = text[before.end : block.start].strip("\n") or block.end - before.start > _WINDOW
         if after_another and not alone and not parted:
             joined[-1] = Block(before.start, block.end, "prose")
