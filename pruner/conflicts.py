@@ -48,7 +48,7 @@ class Reading:
     given: str
     text: str
     skeleton: Numbers
-    left_out: int = 0
+    left_out: int
 
     @cached_property
     def cased(self) -> list[str]:

@@ -156,9 +156,9 @@ def _cosines(vectors: Matrix) -> Matrix:
 def _products(rows: _Ids, columns: _Ids, weights: Matrix, n: int) -> Matrix:
     """Multiply a sparse matrix with n rows by its own transpose; each place is given once, sorted by column and row."""
     squares = np.bincount(rows, weights**2, minlength=n)
-    shared = np.flatnonzero(np.bincount(columns)[columns] > 1)
-    rows, columns, weights = rows[shared], columns[shared], weights[shared]
     holding = np.bincount(columns)
+    shared = np.flatnonzero(holding[columns] > 1)
+    rows, columns, weights = rows[shared], columns[shared], weights[shared]
     common = holding[columns] > _RARE
     total = _pair_by_pair(rows[~common], columns[~common], weights[~common], n)
     total = total + total.T

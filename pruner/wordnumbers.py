@@ -45,7 +45,7 @@ def number_of(word: str) -> int:
     return sum(ord(letter) * pow(_BASE, place, _MODULUS) for place, letter in enumerate(word)) % _MODULUS
 
 
-def numbered(texts: Sequence[str], by: Table, endings: tuple[str, ...] = ()) -> Numbered:
+def numbered(texts: Sequence[str], by: Table, endings: tuple[str, ...]) -> Numbered:
     """Number the words of texts.
 
     Args:
