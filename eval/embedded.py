@@ -265,7 +265,9 @@ def main() -> None:
     parser.add_argument("step", choices=["read", "fit", "table", "serve"])
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the labelled lists")
     parser.add_argument("--records", type=Path)
-    parser.add_argument("--overlapping", type=int, default=0, metavar="N", help="read: N lists with half overlap")
+    parser.add_argument(
+        "--overlapping", type=int, default=0, metavar="N", help="of lists with half overlap; read: N of them"
+    )
     parser.add_argument("--model", default="local:qwen2.5-coder-1.5b")
     parser.add_argument("--port", type=int, default=8077, help="serve: on this port of 127.0.0.1")
     options = parser.parse_args()
