@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pruner.candidates import Span
 
-__all__ = ["GAP", "Block", "Kind", "blocks", "blocks_of", "is_prose", "join", "merge_spans", "stretches"]
+__all__ = ["GAP", "Block", "Kind", "blocks", "blocks_of", "is_prose", "join", "merge_spans", "regions", "stretches"]
 
 Kind: TypeAlias = Literal["prose", "table", "code"]
 GAP = "[…]"
@@ -34,6 +34,20 @@ def blocks(text: str) -> list[Block]:
     if is_prose(text):
         return [Block(start, end, "prose") for start, end in _paragraphs(text)]
     return [block for stretch in _paragraphs(text) for block in blocks_of(text, stretch)]
+
+
+def regions(text: str) -> list[Block]:
+    """Cut a text into its tables, its code blocks and all the prose between them."""
+    if is_prose(text):
+        return [Block(0, len(text), "prose")]
+    found: list[Block] = []
+    for stretch in stretches(text):
+        for block in blocks_of(text, stretch):
+            if found and found[-1].kind == block.kind == "prose":
+                found[-1] = Block(found[-1].start, block.end, "prose")
+            else:
+                found.append(block)
+    return found
 
 
 def stretches(text: str) -> Sequence[Span | Block]:

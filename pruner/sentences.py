@@ -1,12 +1,12 @@
 """The sentences of a text, as spans of characters."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
 from pruner.errors import ConfigError
-from pruner.passages import Block, Kind, blocks, is_prose
+from pruner.passages import Block, Kind, regions
 
 __all__ = ["Splitter", "Unit", "load_splitter", "sentences", "units", "units_of"]
 
@@ -19,11 +19,10 @@ Unit: TypeAlias = tuple[int, int, Kind]
 # Sentence splitters can be quadratic in the number of sentences: they never see more at a time.
 _WINDOW = 2_000
 _GOES_ON = re.compile(r"(?![^\S\n]*\n\s*\n)\s*\S")
-_SPACES_ALONE = re.compile(r"\n[^\S\n]+\n")
-# A full stop of these scripts always ends a sentence; a list item always begins one.
-_ITEM = re.compile(r"\n(?=\s*(?:[-*+•]|\d{1,3}[.)])\s)")
+# A full stop of some scripts always ends a sentence; so does a line of blanks alone, and before a list item, each line.
+_LINE = re.compile(r"\n(?:[^\S\n]+\n|(?=[^\S\n]*(?:[-*+•]|\d{1,3}[.)])\s))")
 _STOPS = "。！？"
-_SURE = re.compile(rf"[{_STOPS}][”’」』）》\"')]*\s*|{_ITEM.pattern}")
+_SURE = re.compile(rf"[{_STOPS}][”’」』）》\"')]*\s*|{_LINE.pattern}")
 _ORDINAL = re.compile(r"(?:^|[\s(])\d{1,2}\.$")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -48,24 +47,7 @@ def load_splitter() -> Splitter:
 
 def units(text: str, split: Splitter) -> list[Unit]:
     """Cut a text into its sentences; a table or a code block is one unit."""
-    if is_prose(text) and _nothing_is_sure(text) and not _SPACES_ALONE.search(text):
-        return sentences(text, split)  # The splitter cuts at blank lines, too.
-    return [unit for block in _joined(text, blocks(text)) for unit in units_of(text, block, split)]
-
-
-def _joined(text: str, found: Sequence[Block]) -> list[Block]:
-    """Join blocks where that is the same: the splitter cuts at blank lines too, and takes less time for one text."""
-    joined: list[Block] = []
-    alone, plain = True, _nothing_is_sure(f"\n{text}")
-    for block in found:
-        before, after_another = joined[-1] if joined else block, not alone
-        alone = block.kind != "prose" or not (plain or _nothing_is_sure(f"\n{text[block.start : block.end]}"))
-        parted = text[before.end : block.start].strip("\n") or block.end - before.start > _WINDOW
-        if after_another and not alone and not parted:
-            joined[-1] = Block(before.start, block.end, "prose")
-        else:
-            joined.append(block)
-    return joined
+    return [unit for region in regions(text) for unit in units_of(text, region, split)]
 
 
 def units_of(text: str, block: Block, split: Splitter) -> list[Unit]:
@@ -79,33 +61,42 @@ def sentences(text: str, split: Splitter, at: int = 0) -> list[Unit]:
     found: list[Unit] = []
     start = before = 0
     for end in split(text) if _nothing_is_sure(text) else _ends(text, split):
-        last = before + len(text[before:end].rstrip())
+        last = before + len(part := text[before:end].rstrip())
+        if not part:
+            start = end if start == before else start
+        elif not (part[-2:-1].isdigit() and _goes_on(text, start, last)):
+            if text[start].isspace():
+                start = last - len(text[start:last].lstrip())
+            found.append((at + start, at + last, "prose"))
+            start = end
         before = end
-        may_be_ordinal = text[last - 2 : last - 1].isdigit()
-        if may_be_ordinal and _ORDINAL.search(text[max(start, last - 5) : last]) and _GOES_ON.match(text, last):
-            continue
-        if sentence := text[start:last].lstrip():
-            found.append((at + last - len(sentence), at + last, "prose"))
-        start = end
     return found
+
+
+def _goes_on(text: str, start: int, end: int) -> bool:
+    """Whether what ends there is an ordinal, such as the 3. of a month, and no sentence."""
+    return bool(_ORDINAL.search(text[max(start, end - 5) : end]) and _GOES_ON.match(text, end))
 
 
 def _nothing_is_sure(text: str) -> bool:
     """Whether all is left to the splitter: it is for most texts, and they take half the time."""
-    if len(text) > _WINDOW or ("\n" in text and _ITEM.search(text)):
+    if len(text) > _WINDOW or ("\n" in text and _LINE.search(text)):
         return False
     return text.isascii() or not any(map(text.__contains__, _STOPS))
 
 
-def _ends(text: str, split: Splitter) -> Iterator[int]:
-    """Yield where sentences end, each sure end cut first and no window longer than `_WINDOW`."""
+def _ends(text: str, split: Splitter) -> list[int]:
+    """Return where sentences end, each sure end cut first and no window longer than `_WINDOW`."""
+    ends: list[int] = []
     start = 0
-    for sure in [*(match.end() for match in _SURE.finditer(text)), len(text)]:
+    sure_ends = _LINE if text.isascii() else _SURE  # The first begins with one sign, and is found soon.
+    for sure in [*(match.end() for match in sure_ends.finditer(text)), len(text)]:
         while start < sure:
-            window = text[start : min(start + _WINDOW, sure)]
-            cuts = list(split(window))
-            if start + len(window) < sure:
+            stop = min(start + _WINDOW, sure)
+            cuts = split(text[start:stop])
+            if stop < sure:
                 # The last sentence of a window may go on in the next one.
                 cuts = cuts[:-1]
-            yield from (start + cut for cut in cuts)
-            start += cuts[-1] if cuts else len(window)
+            ends += [start + cut for cut in cuts]
+            start = ends[-1] if cuts else stop
+    return ends
