@@ -38,7 +38,7 @@ class _Sentences(NamedTuple):
 
     Attributes:
         spans: in characters of the source chunk's own text.
-        held: which terms of the query each holds.
+        held: which terms of the query, and which limiting words, each holds.
         follows: whether each goes with the one before it.
     """
 
@@ -69,39 +69,45 @@ class Extract:
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Shorten the texts."""
         asked = frozenset(terms(self.query))
-        cut = [_sentences(c, asked, self.split) for c in candidates]
-        weights = _weights([held for found in cut for held in found.held])
-        kept = [_only(c, found.spans, self._wanted(found, weights)) for c, found in zip(candidates, cut, strict=True)]
+        cut = [_sentences(c, asked | _LIMITING_WORDS, self.split) for c in candidates]
+        enough = self._enough([held for found in cut for held in found.held], asked)
+        kept = [_only(c, found.spans, _wanted(found, enough)) for c, found in zip(candidates, cut, strict=True)]
         whole = sum(before is after for before, after in zip(candidates, kept, strict=True))
         return StageResult(kept, note=f"{whole} of {len(kept)} stay whole" if whole else "")
 
-    def _wanted(self, found: _Sentences, weights: Mapping[str, float]) -> list[bool]:
+    def _enough(self, held: Sequence[frozenset[str]], asked: frozenset[str]) -> dict[frozenset[str], bool]:
+        """Say of each set of words that some sentence holds whether they are so much of the query."""
+        weights = _weights(held, asked)
         # fsum: a set gives its terms in any order, and what is added up must not depend on that.
-        wanted = [fsum(map(weights.__getitem__, held)) >= self.share for held in found.held]
-        for run in _runs(found.follows):
-            wanted[run] = [any(wanted[run])] * (run.stop - run.start)
-        return wanted
+        return {words: fsum(map(weights.__getitem__, words & asked)) >= self.share for words in set(held)}
 
 
-def _sentences(candidate: Candidate, asked: frozenset[str], split: Splitter) -> _Sentences:
-    """Cut what is shown of the source, each piece by itself."""
+def _wanted(found: _Sentences, enough: Mapping[frozenset[str], bool]) -> list[bool]:
+    wanted = [enough[words] for words in found.held]
+    for run in _runs(found.follows):
+        wanted[run] = [any(wanted[run])] * (run.stop - run.start)
+    return wanted
+
+
+def _sentences(candidate: Candidate, heeded: frozenset[str], split: Splitter) -> _Sentences:
+    """Cut what is shown of the source, each piece by itself, and look for words."""
     found = _Sentences([], [], [])
     before, announced = "", False
     for offset, stop in _pieces(candidate):
         text = candidate.source.text[offset:stop]
         cut = units(text, split)
-        words = terms_of_spans(text, [unit[:2] for unit in cut])
+        held = list(map(heeded.intersection, terms_of_spans(text, [(start, end) for start, end, _ in cut])))
+        found.held.extend(held)
         found.spans.extend([(offset + start, offset + end) for start, end, _ in cut])
-        found.held.extend(map(asked.intersection, words))
-        for (_, end, kind), limits in zip(cut, _limits(text, cut, words), strict=True):
+        for (_, end, kind), limits in zip(cut, _limits(text, cut, held), strict=True):
             found.follows.append(announced or (limits if kind == "prose" else before == kind == "table"))
             before, announced = kind, text[end - 1] in ":："
     return found
 
 
-def _limits(text: str, sentences: Sequence[Unit], words: Sequence[Sequence[str]]) -> list[bool]:
+def _limits(text: str, sentences: Sequence[Unit], held: Sequence[frozenset[str]]) -> list[bool]:
     """Say of each sentence whether it takes back or limits what stands before it."""
-    found = [not nothing for nothing in map(_LIMITING_WORDS.isdisjoint, words)]
+    found = [not _LIMITING_WORDS.isdisjoint(words) for words in held]
     signs = _CONTRACTED if text.isascii() else (*_CONTRACTED, _LIMITING_PARTS)
     for place in [part.start() for sign in signs for part in sign.finditer(text)]:
         found[bisect_right(sentences, place, key=itemgetter(0)) - 1] = True
@@ -113,10 +119,10 @@ def _pieces(candidate: Candidate) -> list[Span]:
     return [(s - candidate.start, e - candidate.start) for s, e in candidate.spans] or [(0, len(candidate.source.text))]
 
 
-def _weights(held: Sequence[frozenset[str]]) -> dict[str, float]:
+def _weights(held: Sequence[frozenset[str]], asked: frozenset[str]) -> dict[str, float]:
     """Weigh terms by log(N / n), N sentences of which n hold the term; they add up to 1, if not all are everywhere."""
     frequency = Counter(chain.from_iterable(held))
-    rarity = {term: log(len(held) / n) for term, n in sorted(frequency.items())}
+    rarity = {term: log(len(held) / frequency[term]) for term in sorted(asked) if frequency[term]}
     total = sum(rarity.values())
     return {term: weight / (total or 1) for term, weight in rarity.items()}
 
