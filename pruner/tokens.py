@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 import tempfile
+from collections.abc import Callable, Iterable
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ class TokenCounter:
     """Counts by tiktoken where a table lies on this machine, else by estimate. Never raises, never downloads.
 
     A single text above 20 kB is always estimated: exact counting is superlinear on text without spaces. Counts are
-    remembered by hash, of texts and of their sentences or paragraphs: a chunk is counted for the prompt, comes back in
+    remembered by hash, of texts, their paragraphs and sentences: a chunk is counted for the prompt, comes back in
     other lists, and what is shown of it in the end is most of it again.
 
     Attributes:
@@ -83,29 +84,33 @@ class TokenCounter:
         """Return the number of tokens in `text`."""
         if self._encoding is None or len(text) > _LONG:
             return estimate(text)
-        if (known := self._known.get(hash(text))) is not None:
-            return known
-        number = sum(map(self._count_piece, _pieces(text)))
-        return self._remember(text, number)
+        return self._total([text], self._in_paragraphs)
 
-    def _count_piece(self, piece: str) -> int:
+    def _total(self, pieces: Iterable[str], count: Callable[[str], int]) -> int:
+        total = 0
+        for piece in pieces:
+            number = self._known.get(hash(piece))
+            if number is None:
+                number = count(piece)
+                self._remember(piece, number)
+            total += number
+        return total
+
+    # No token of either table lies across these cuts: none has a blank after another sign, nor, after the ends of
+    # lines, anything but more of them, blanks or a slash.
+    def _in_paragraphs(self, text: str) -> int:
+        if "\0" in text:
+            return self._at_once(text)
+        return self._total(_BLANK_LINE.sub("\n\n\0", text).split("\0"), self._in_sentences)
+
+    def _in_sentences(self, text: str) -> int:
+        return self._total(text.replace(". ", ".\0 ").split("\0"), self._at_once)
+
+    def _at_once(self, text: str) -> int:
         assert self._encoding is not None
-        if (known := self._known.get(hash(piece))) is not None:
-            return known
-        return self._remember(piece, len(self._encoding.encode_ordinary(piece)))
+        return len(self._encoding.encode_ordinary(text))
 
-    def _remember(self, text: str, number: int) -> int:
+    def _remember(self, text: str, number: int) -> None:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[hash(text)] = number
-        return number
-
-
-def _pieces(text: str) -> list[str]:
-    """Cut a text where no token of either table lies across: none has a blank after a sign, nor a letter after a line.
-
-    After the ends of lines there may be blanks, more line ends or a slash in one.
-    """
-    if "\0" in text:
-        return [text]
-    return _BLANK_LINE.sub("\n\n\0", text).replace(". ", ".\0 ").split("\0")
