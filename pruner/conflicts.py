@@ -21,6 +21,7 @@ _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+|(?:\.\d{3}){2,})")
 _DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 # Bits, which are no bytes; thousandths, which are no millions.
 _CASED = re.compile(r"[KMGTm](?<![^\W\d_].)(?:(?<=[KMGT])b|(?<=[KMG])Bps|(?<=m)W)(?![^\W\d_])")
+_UNIT = 6  # letters, with what is before and after it.
 _SHORTEST_STEM = 4  # Undo is not the opposite of do, nor unit of it.
 _WRITTEN = str.maketrans("−–‐⁄", "---/", " '’")
 
@@ -49,11 +50,6 @@ class Reading:
     text: str
     skeleton: Numbers
     left_out: int
-
-    @cached_property
-    def cased(self) -> list[str]:
-        """Return the units in it that are others in another case."""
-        return _CASED.findall(self.given)
 
     @cached_property
     def said(self) -> _Said:
@@ -98,9 +94,17 @@ def differences(a: Reading, b: Reading) -> Difference | None:
 
 def _unnoticed(a: Reading, b: Reading, words_a: Sequence[str], words_b: Sequence[str]) -> Difference | None:
     """Compare what is no fact by itself: words that negate each other, and units by their case."""
-    if a.cased != b.cased:
-        return "unit", tuple(a.cased), tuple(b.cased)
+    cased_a, cased_b = map(_CASED.findall, _differing(a.given, b.given))
+    if cased_a != cased_b:
+        return "unit", tuple(cased_a), tuple(cased_b)
     return _opposites(words_a, words_b)
+
+
+def _differing(a: str, b: str) -> tuple[str, str]:
+    """Leave out what two texts begin and end with alike, but for as much as a unit takes with what is next to it."""
+    before = max(_shared(a, b) - _UNIT, 0)
+    after = max(_shared(a[:before:-1], b[:before:-1]) - _UNIT, 0)
+    return a[before : len(a) - after], b[before : len(b) - after]
 
 
 def _opposites(a: Sequence[str], b: Sequence[str]) -> Difference | None:

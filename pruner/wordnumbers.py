@@ -51,7 +51,7 @@ def numbered(texts: Sequence[str], by: Table, endings: tuple[str, ...]) -> Numbe
     Args:
         texts: what they are in.
         by: leaves the letters of words as they are, and makes anything else a blank or 0.
-        endings: of two letters or more, of words that are to be told apart.
+        endings: of three letters or more, of words that are to be told apart.
     """
     found = []
     for batch in _batches(texts):
@@ -99,10 +99,10 @@ class _Sums:
 
 
 def _end_with(endings: tuple[str, ...], text: str, sums: _Sums, starts: _Places, ends: _Places) -> NDArray[np.bool_]:
-    last_two = sums.numbers(np.maximum(ends - 2, 0), ends)
+    last_three = sums.numbers(np.maximum(ends - 3, 0), ends)
     found = np.zeros(len(ends), np.bool_)
-    for number in _last_two(endings):
-        found |= last_two == number
+    for number in _last_three(endings):
+        found |= last_three == number
     likely = np.flatnonzero(found)
     places = zip(starts[likely].tolist(), ends[likely].tolist(), strict=True)
     found[likely] = [text[start:end].endswith(endings) for start, end in places]
@@ -110,8 +110,8 @@ def _end_with(endings: tuple[str, ...], text: str, sums: _Sums, starts: _Places,
 
 
 @cache
-def _last_two(endings: tuple[str, ...]) -> tuple[np.uint64, ...]:
-    return tuple(np.uint64(number) for number in {number_of(ending[-2:]) for ending in endings})
+def _last_three(endings: tuple[str, ...]) -> tuple[np.uint64, ...]:
+    return tuple(np.uint64(number) for number in {number_of(ending[-3:]) for ending in endings})
 
 
 def _powers(size: int) -> tuple[Numbers, Numbers]:
