@@ -14,7 +14,7 @@ from pruner.candidates import Candidate, Span
 from pruner.passages import join
 from pruner.sentences import Splitter, Unit, units
 from pruner.stages import StageResult
-from pruner.terms import terms, terms_of_spans
+from pruner.terms import terms, terms_held
 
 __all__ = ["Extract"]
 
@@ -96,7 +96,7 @@ def _sentences(candidate: Candidate, heeded: frozenset[str], split: Splitter) ->
     for offset, stop in _pieces(candidate):
         text = candidate.source.text[offset:stop]
         cut = units(text, split)
-        held = list(map(heeded.intersection, terms_of_spans(text, [(start, end) for start, end, _ in cut])))
+        held = terms_held(text, [(start, end) for start, end, _ in cut], heeded)
         found.held.extend(held)
         found.spans.extend([(offset + start, offset + end) for start, end, _ in cut])
         for (_, end, kind), limits in zip(cut, _limits(text, cut, held), strict=True):

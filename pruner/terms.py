@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import pairwise
 
-__all__ = ["terms", "terms_of_spans"]
+__all__ = ["terms", "terms_held"]
 
 # Scripts that do not put spaces between words, and Korean, which writes particles onto them.
 _UNSPACED = (
@@ -34,13 +34,13 @@ def terms(text: str) -> list[str]:
     return found
 
 
-def terms_of_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[list[str]]:
-    """Return the terms of several stretches of a text, from start to end; mostly at half the time of each alone."""
+def terms_held(text: str, spans: Iterable[tuple[int, int]], wanted: frozenset[str]) -> list[frozenset[str]]:
+    """Return which of some terms several stretches of a text hold, from start to end each."""
     folded = text.casefold()
     parted = _parted(folded)
     if len(folded) > len(text) or _OTHER in parted:  # ß is folded into ss.
-        return [terms(text[start:end]) for start, end in spans]
-    return [parted[start:end].split() for start, end in spans]
+        return [wanted.intersection(terms(text[start:end])) for start, end in spans]
+    return [wanted.intersection(parted[start:end].split()) for start, end in spans]
 
 
 def _parted(folded: str) -> str:

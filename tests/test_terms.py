@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.terms import terms, terms_of_spans
+from pruner.terms import terms, terms_held
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,10 @@ def test_an_ascii_text_has_the_terms_that_it_has_within_any_other(text: str) -> 
     assert [*terms(text), "é"] == terms(f"{text} é")
 
 
-@given(st.text(), st.text())
-def test_the_terms_of_stretches_are_those_of_each_alone(a: str, b: str) -> None:
-    assert terms_of_spans(a + b, [(0, len(a)), (len(a), len(a + b))]) == [terms(a), terms(b)]
+@given(st.text(), st.text(), st.frozensets(st.characters()))
+def test_stretches_hold_those_of_their_terms_that_are_wanted(a: str, b: str, wanted: frozenset[str]) -> None:
+    wanted |= frozenset(terms(b)[:1])
+    assert terms_held(a + b, [(0, len(a)), (len(a), len(a + b))], wanted) == [
+        wanted.intersection(terms(a)),
+        wanted.intersection(terms(b)),
+    ]
