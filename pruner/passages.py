@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Literal, NamedTuple, TypeAlias
 
 from pruner.candidates import Span
@@ -77,9 +77,13 @@ def _may_be_fenced(text: str) -> bool:
 
 def _paragraphs(text: str) -> list[Span]:
     """Return what lies between blank lines, without looking at any other line."""
-    gaps = [found.span() for found in _BLANK_LINES.finditer(f"\n{text}\n")]  # The line ends of a first and a last one.
-    edges = zip([0, *(end - 1 for _, end in gaps)], [*(start - 1 for start, _ in gaps), len(text)], strict=True)
-    return [(start, end) for start, end in edges if start < end]
+    if not text or text.isspace():
+        return []
+    start = text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
+    end = text.find("\n", len(text.rstrip())) % (len(text) + 1)  # -1 is the length.
+    gaps = map(re.Match.span, _BLANK_LINES.finditer(text, start, end))
+    edges = [start, *chain.from_iterable(gaps), end]
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _mixed(text: str) -> list[Block]:
