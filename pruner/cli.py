@@ -88,7 +88,11 @@ def _add_prune(parsers: Any) -> None:
 
 def _add_explain(parsers: Any) -> None:
     parser = parsers.add_parser("explain", help="show a trace as a table", description=commands.explain.__doc__)
-    parser.add_argument("trace", metavar="TRACE.json|-", help="a trace, or what `pruner prune --json` prints")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE.json|-",
+        help="a trace, what `pruner prune --json` prints, or a line of the decision log of `pruner serve`",
+    )
     parser.set_defaults(run=commands.explain)
 
 

@@ -17,8 +17,9 @@ from pruner.errors import ConfigError, Reason, RequestError
 from pruner.pipeline import Pruner
 from pruner.prompting import load_prompt, prompt_names
 from pruner.reading import read_chunks, read_text
+from pruner.rollout import Logged
 from pruner.schema import PruneResult, Status, Trace
-from pruner.views import decision_table, explanation, summary
+from pruner.views import decision_table, explanation, logged_table, summary
 
 if TYPE_CHECKING:
     from pruner.service.settings import ServiceSettings
@@ -73,14 +74,22 @@ def explain(options: argparse.Namespace) -> int:
     shown = "standard input" if options.trace == "-" else options.trace
     try:
         given = json.loads(read_text(options.trace))
-        trace = Trace.model_validate(given["trace"] if isinstance(given, dict) and "trace" in given else given)
+    except (ValueError, RecursionError) as error:
+        several = isinstance(error, json.JSONDecodeError) and error.msg == "Extra data"
+        fault = "more than one value; give one line, as in: grep ID FILE | pruner explain -" if several else error
+        raise RequestError(f"{shown} is not JSON: {fault}") from None
+    try:
+        _say(_explained(given))
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise RequestError(f"{shown} is no trace: {where or 'it'}: {error.errors()[0]['msg']}") from None
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"{shown} is not JSON: {error}") from None
-    _say(explanation(trace))
     return EXIT_OK
+
+
+def _explained(given: Any) -> str:
+    if isinstance(given, dict) and "baseline" in given:
+        return logged_table(Logged.model_validate(given))
+    return explanation(Trace.model_validate(given["trace"] if isinstance(given, dict) and "trace" in given else given))
 
 
 def _make_pruner(config: PrunerConfig) -> Pruner:

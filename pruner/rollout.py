@@ -6,16 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from pruner.arguments import check_request
 from pruner.decision_log import DecisionLog
 from pruner.errors import ConfigError, Reason
 from pruner.pipeline import Pruner
 from pruner.preparation import to_chunks
-from pruner.schema import Decision, Grading, PruneResult, Status
+from pruner.schema import Decision, Grade, Grading, PruneResult, Status
 
-__all__ = ["Mode", "Rollout", "arm_of"]
+__all__ = ["Logged", "Mode", "Rollout", "arm_of"]
 
 T = TypeVar("T")
 Mode: TypeAlias = Literal["off", "shadow", "ab", "on"]
@@ -170,6 +172,39 @@ class _Call(Generic[T]):
     asked: Mapping[str, Any]
     dials: Mapping[str, Any]
     about: Mapping[str, Any]
+
+
+class Logged(BaseModel):
+    """What a line of the decision log says of each chunk, by rank, and of the list.
+
+    Raises:
+        ValidationError: something is missing, or is not there for each of the `n` chunks.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    n: int
+    kept: frozenset[int]
+    baseline: frozenset[int]
+    ids: tuple[str | int | None, ...]
+    grades: tuple[Grade | None, ...]
+    expected: tuple[float | None, ...]
+    by: tuple[str, ...]
+    tokens: tuple[int, ...]
+    status: str
+    reason: str | None = None
+    time: str | None = None
+    request_id: str | None = None
+    mode: str | None = None
+    arm: str | None = None
+    model: str | None = None
+    latency: float = 0.0
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if any(len(column) != self.n for column in (self.ids, self.grades, self.expected, self.by, self.tokens)):
+            raise ValueError(f"not every column has {self.n} entries")
+        return self
 
 
 def arm_of(key: str, share: float, salt: str = "") -> str:

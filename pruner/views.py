@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pruner.console import clean, table
-from pruner.schema import By, Chunk, Decision, PruneResult, Rejected, Selected, Status, Trace
+from pruner.rollout import Logged
+from pruner.schema import By, Chunk, Decision, Grade, PruneResult, Rejected, Selected, Status, Trace
 
-__all__ = ["decision_table", "explanation", "summary"]
+__all__ = ["decision_table", "explanation", "logged_table", "summary"]
 
 _HEADER = ("rank", "title", "tokens", "grade", "expected", "", "by")
 _ALIGN = "><><>"
+_LOGGED_HEADER = ("rank", "id", "tokens", "grade", "expected", "pruner", "baseline", "by")
+_LOGGED_ALIGN = "><><><<<"
 _TRACE_HEADER = ("evidence", "rank", "id", "parent", "sub-queries", "tokens", "score", "grade", "MMR", "taken", "by")
 _TRACE_ALIGN = "<><<<>>>>><"
 
@@ -21,10 +24,17 @@ def decision_table(result: PruneResult[Any], chunks: Sequence[str | Chunk | Mapp
 
 
 def _row(decision: Decision, chunk: str | Chunk | Mapping[str, Any], tokens: int) -> tuple[object, ...]:
-    grade = f"{decision.grade} {decision.grade.name}" if decision.grade else "-"
-    expected = "-" if decision.expected is None else f"{decision.expected:.2f}"
+    known = (tokens, _grade(decision.grade), _expected(decision.expected))
     verdict = "kept" if decision.kept else "dropped"
-    return decision.index + 1, _title(decision, chunk), tokens, grade, expected, verdict, decision.by.replace("_", " ")
+    return decision.index + 1, _title(decision, chunk), *known, verdict, decision.by.replace("_", " ")
+
+
+def _grade(grade: Grade | None) -> str:
+    return f"{grade} {grade.name}" if grade else "-"
+
+
+def _expected(level: float | None) -> str:
+    return "-" if level is None else f"{level:.2f}"
 
 
 def _title(decision: Decision, chunk: str | Chunk | Mapping[str, Any]) -> str:
@@ -65,6 +75,26 @@ def explanation(trace: Trace) -> str:
     rows = [*map(_selected, trace.selected), *map(_rejected, trace.rejected)]
     parts = [table(rows, _TRACE_HEADER, _TRACE_ALIGN, flexible="id"), _stages(trace), _sums(trace)]
     return "\n\n".join(filter(None, parts))
+
+
+def logged_table(line: Logged) -> str:
+    """Show a line of the decision log: each chunk by rank, whether it and the baseline kept it, and how it went."""
+    rows = [_logged(line, index) for index in range(line.n)]
+    status = line.status if line.reason is None else f"{line.status} ({line.reason})"
+    kept = f"{len(line.kept)} of {line.n} chunks kept, {len(line.baseline)} by the baseline"
+    lines = [
+        ("status", f"{status} in {line.latency:.1f} s, {kept}"),
+        ("request", f"{_or_dash(line.request_id)} at {_or_dash(line.time)}"),
+        ("mode", f"{_or_dash(line.mode)}, arm {_or_dash(line.arm)}, model {_or_dash(line.model)}"),
+    ]
+    below = "\n".join(f"{name:<9}{clean(said)}" for name, said in lines)
+    return f"{table(rows, _LOGGED_HEADER, _LOGGED_ALIGN, flexible='id')}\n\n{below}"
+
+
+def _logged(line: Logged, index: int) -> tuple[object, ...]:
+    kept, baseline = ("kept" if index in side else "dropped" for side in (line.kept, line.baseline))
+    known = (line.tokens[index], _grade(line.grades[index]), _expected(line.expected[index]))
+    return index + 1, _or_dash(line.ids[index]), *known, kept, baseline, line.by[index].replace("_", " ")
 
 
 def _selected(entry: Selected) -> tuple[object, ...]:

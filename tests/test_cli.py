@@ -1,3 +1,4 @@
+import asyncio
 import io
 import json
 import os
@@ -9,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pruner import PrunerConfig
+from pruner import Pruner, PrunerConfig
+from pruner.backends.scripted import ScriptedBackend
 from pruner.cli import main
+from pruner.decision_log import DecisionLog
+from pruner.rollout import Rollout
 from tests.provider import as_json, chat, serve
 
 PAIRS = '{"grades":[[1,1],[2,1],[3,5],[4,2]]}'
@@ -195,6 +199,11 @@ def test_the_table_names_nothing_that_the_reader_may_not_see(capsys: pytest.Capt
         ("[" * 100_000, "trace.json is not JSON"),
         ("[]", "trace.json is no trace"),
         ('{"trace": {"model": 1}}', "trace.json is no trace: model"),
+        ('{"baseline": [0]}', "trace.json is no trace: n: "),
+        (
+            "{}\n{}",
+            "trace.json is not JSON: more than one value; give one line, as in: grep ID FILE | pruner explain -",
+        ),
     ],
 )
 def test_what_is_no_trace_is_refused_in_one_line(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,6 +212,33 @@ def test_what_is_no_trace_is_refused_in_one_line(text: str, message: str, capsys
     shown = capsys.readouterr().err
     assert message in shown
     assert shown.count("\n") == 1
+
+
+def _log(path: Path, *queries: str) -> None:
+    async def decide() -> None:
+        pruner = Pruner(PrunerConfig(fallback_top_n=3), backend=ScriptedBackend([PAIRS] * len(queries)))
+        with DecisionLog(path) as log:
+            for query in queries:
+                rollout = Rollout(pruner, "on", log=log)
+                await rollout.prune(query, ["alpha", {"text": "beta", "id": 7}, "gamma", "delta"])
+
+    asyncio.run(decide())
+
+
+def test_explain_shows_a_line_of_the_decision_log_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    _log(Path("decisions.jsonl"), "q")
+    assert main(["explain", "decisions.jsonl"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^ +2  7 +\d+  1 UNRELATED +-  kept +kept +keep top k$", shown, re.MULTILINE)
+    assert re.search(r"^ +4  - +\d+  2 TANGENTIAL +-  dropped +dropped +below threshold$", shown, re.MULTILINE)
+    assert "3 of 4 chunks kept, 3 by the baseline" in shown
+    assert "mode     on, arm pruner" in shown
+
+
+def test_of_a_whole_decision_log_explain_asks_for_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    _log(Path("decisions.jsonl"), "q", "r")
+    assert main(["explain", "decisions.jsonl"]) == 2
+    assert capsys.readouterr().err.endswith("give one line, as in: grep ID FILE | pruner explain -\n")
 
 
 def test_a_trace_of_before_the_selection_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
