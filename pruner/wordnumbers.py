@@ -91,7 +91,8 @@ class _Sums:
     def __init__(self, codes: NDArray[np.uint32]) -> None:
         small = len(codes) <= 2 * _AT_ONCE
         self._powers, self._inverses = _usual_powers() if small else _powers(len(codes))
-        self._sums = np.zeros(len(codes) + 1, np.uint64)
+        self._sums = np.empty(len(codes) + 1, np.uint64)
+        self._sums[0] = 0
         np.cumsum(codes * self._powers[: len(codes)], out=self._sums[1:])
 
     def numbers(self, starts: _Places, ends: _Places) -> Numbers:
