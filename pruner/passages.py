@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pruner.candidates import Span
 
-__all__ = ["GAP", "Block", "Kind", "blocks", "blocks_of", "is_prose", "join", "merge_spans", "regions", "stretches"]
+__all__ = ["GAP", "Block", "Kind", "blocks_of", "join", "merge_spans", "regions", "stretches"]
 
 Kind: TypeAlias = Literal["prose", "table", "code"]
 GAP = "[…]"
@@ -27,18 +27,9 @@ class Block(NamedTuple):
     kind: Kind
 
 
-def blocks(text: str) -> list[Block]:
-    """Cut a text at its blank lines; a fenced or indented code block and a table are one block each."""
-    if _may_be_fenced(text):
-        return _mixed(text)
-    if is_prose(text):
-        return [Block(start, end, "prose") for start, end in _paragraphs(text)]
-    return [block for stretch in _paragraphs(text) for block in blocks_of(text, stretch)]
-
-
 def regions(text: str) -> list[Block]:
-    """Cut a text into its tables, its code blocks and all the prose between them."""
-    if is_prose(text):
+    """Cut a text into its tables, its code blocks and all the prose between them; a fenced block is one of code."""
+    if _is_prose(text):
         return [Block(0, len(text), "prose")]
     found: list[Block] = []
     for stretch in stretches(text):
@@ -61,12 +52,12 @@ def blocks_of(text: str, stretch: Span | Block) -> list[Block]:
         return [stretch]
     start, end = stretch
     part = text[start:end]
-    if is_prose(part):  # Most are.
+    if _is_prose(part):  # Most are.
         return [Block(start, end, "prose")]
     return [Block(start + s, start + e, kind) for s, e, kind in _mixed(part)]
 
 
-def is_prose(text: str) -> bool:
+def _is_prose(text: str) -> bool:
     """Whether a text holds no sign of a table or code."""
     return not ("|" in text or "\t" in text or "\n    " in text or text.startswith("    ") or _may_be_fenced(text))
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.errors import ConfigError
-from pruner.passages import _mixed, blocks, blocks_of, join, merge_spans, stretches
+from pruner.passages import _mixed, blocks_of, join, merge_spans, regions, stretches
 from pruner.sentences import load_splitter, sentences, units, units_of
 from tests.packed import texts
 
@@ -75,8 +75,8 @@ def test_units_lie_in_order_apart_and_hold_all_that_is_not_blank(text: str) -> N
 
 
 @given(texts)
-def test_blocks_lie_in_order_and_apart(text: str) -> None:
-    edges = [edge for block in blocks(text) for edge in (block.start, block.end)]
+def test_regions_lie_in_order_and_apart(text: str) -> None:
+    edges = [edge for region in regions(text) for edge in (region.start, region.end)]
     assert edges == sorted(edges)
 
 
@@ -133,8 +133,10 @@ mixed = st.lists(st.sampled_from([*_LINES, *_MARKS]), max_size=30).map("".join)
 
 
 @given(mixed)
-def test_a_text_cut_at_its_blank_lines_first_has_the_blocks_that_it_has_line_by_line(text: str) -> None:
-    assert blocks(text) == _mixed(text)
+def test_between_two_tables_or_code_blocks_all_prose_is_one_region(text: str) -> None:
+    kinds = [region.kind for region in regions(text)]
+    assert not any(one == other == "prose" for one, other in pairwise(kinds))
+    assert [block for block in regions(text) if block.kind != "prose"] == [b for b in _mixed(text) if b.kind != "prose"]
 
 
 @given(mixed)
