@@ -68,8 +68,8 @@ class TokenCounter:
     """Counts by tiktoken where a table lies on this machine, else by estimate. Never raises, never downloads.
 
     A single text above 20 kB is always estimated: exact counting is superlinear on text without spaces. Counts are
-    remembered by hash, of texts, their paragraphs and sentences: a chunk is counted for the prompt, comes back in
-    other lists, and what is shown of it in the end is most of it again.
+    remembered by hash and length, of texts, their paragraphs and sentences: a chunk is counted for the prompt, comes
+    back in other lists, and what is shown of it in the end is most of it again.
 
     Attributes:
         name: the encoding that counts, or `estimate`.
@@ -78,7 +78,7 @@ class TokenCounter:
     def __init__(self) -> None:
         self._encoding = _load_encoding()
         self.name = self._encoding.name if self._encoding else "estimate"
-        self._known: dict[int, int] = {}
+        self._known: dict[tuple[int, int], int] = {}
 
     def count(self, text: str) -> int:
         """Return the number of tokens in `text`."""
@@ -89,10 +89,12 @@ class TokenCounter:
     def _total(self, pieces: Iterable[str], count: Callable[[str], int]) -> int:
         total = 0
         for piece in pieces:
-            number = self._known.get(hash(piece))
+            # Of two texts with the same bytes, one of wider characters, the hashes are equal in every process.
+            key = hash(piece), len(piece)
+            number = self._known.get(key)
             if number is None:
                 number = count(piece)
-                self._remember(piece, number)
+                self._remember(key, number)
             total += number
         return total
 
@@ -110,7 +112,7 @@ class TokenCounter:
         assert self._encoding is not None
         return len(self._encoding.encode_ordinary(text))
 
-    def _remember(self, text: str, number: int) -> None:
+    def _remember(self, key: tuple[int, int], number: int) -> None:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known[hash(text)] = number
+        self._known[key] = number

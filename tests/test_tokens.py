@@ -91,6 +91,13 @@ def test_a_text_counts_as_much_in_pieces_as_in_one(merging: tiktoken.Encoding, t
         assert counter.count(text) == len(merging.encode_ordinary(text))
 
 
+@given(st.text(st.characters(max_codepoint=255), min_size=2, max_size=40).filter(lambda text: len(text) % 2 == 0))
+def test_a_text_of_the_same_bytes_in_wider_characters_counts_by_itself(text: str) -> None:
+    other = text.encode("latin-1").decode("utf-16-le", "surrogatepass")
+    counter = TokenCounter()
+    assert [counter.count(text), counter.count(other)] == [TokenCounter().count(each) for each in (text, other)]
+
+
 def test_only_what_is_new_of_a_text_is_read_again() -> None:
     counter = TokenCounter()
     counter.count("It was kept. It was shown.\n\nIt was cut.")
