@@ -27,14 +27,14 @@ class Block(NamedTuple):
     kind: Kind
 
 
-def regions(text: str) -> list[Block]:
-    """Cut a text into its tables, its code blocks and all the prose between them; a fenced block is one of code."""
-    if _is_prose(text):
+def regions(text: str, longest: int) -> list[Block]:
+    """Cut a text into its tables, its code blocks and the prose between them, several paragraphs up to a length."""
+    if len(text) <= longest and _is_prose(text):
         return [Block(0, len(text), "prose")]
     found: list[Block] = []
     for stretch in stretches(text):
         for block in blocks_of(text, stretch):
-            if found and found[-1].kind == block.kind == "prose":
+            if found and found[-1].kind == block.kind == "prose" and block.end - found[-1].start <= longest:
                 found[-1] = Block(found[-1].start, block.end, "prose")
             else:
                 found.append(block)

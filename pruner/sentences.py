@@ -47,7 +47,7 @@ def load_splitter() -> Splitter:
 
 def units(text: str, split: Splitter) -> list[Unit]:
     """Cut a text into its sentences; a table or a code block is one unit."""
-    return [unit for region in regions(text) for unit in units_of(text, region, split)]
+    return [unit for region in regions(text, _WINDOW) for unit in units_of(text, region, split)]
 
 
 def units_of(text: str, block: Block, split: Splitter) -> list[Unit]:

@@ -64,6 +64,17 @@ def test_a_sentence_longer_than_what_the_splitter_sees_at_once_stays_whole() -> 
     assert shown(f"First one. {long} Last one.") == ["First one.", long, "Last one."]
 
 
+@pytest.mark.parametrize("before", range(1_990, 2_010))
+def test_no_sentence_goes_on_over_a_blank_line_wherever_it_is(before: int) -> None:
+    assert shown("x" * before + "\n\ny")[-1] == "y"
+
+
+@pytest.mark.parametrize("sentences_before", [10, 326, 330, 340])
+def test_a_quotation_is_cut_or_not_whatever_paragraphs_stand_before_it(sentences_before: int) -> None:
+    quotation = '"He came home. He saw the dog. He went out."'
+    assert shown("Word. " * sentences_before + "\n\n" + quotation)[-1] == quotation
+
+
 @given(texts)
 def test_units_lie_in_order_apart_and_hold_all_that_is_not_blank(text: str) -> None:
     found = units(text, SPLIT)
@@ -76,7 +87,7 @@ def test_units_lie_in_order_apart_and_hold_all_that_is_not_blank(text: str) -> N
 
 @given(texts)
 def test_regions_lie_in_order_and_apart(text: str) -> None:
-    edges = [edge for region in regions(text) for edge in (region.start, region.end)]
+    edges = [edge for region in regions(text, 50) for edge in (region.start, region.end)]
     assert edges == sorted(edges)
 
 
@@ -134,9 +145,15 @@ mixed = st.lists(st.sampled_from([*_LINES, *_MARKS]), max_size=30).map("".join)
 
 @given(mixed)
 def test_between_two_tables_or_code_blocks_all_prose_is_one_region(text: str) -> None:
-    kinds = [region.kind for region in regions(text)]
-    assert not any(one == other == "prose" for one, other in pairwise(kinds))
-    assert [block for block in regions(text) if block.kind != "prose"] == [b for b in _mixed(text) if b.kind != "prose"]
+    found = regions(text, len(text))
+    assert not any(one.kind == other.kind == "prose" for one, other in pairwise(found))
+    assert [block for block in found if block.kind != "prose"] == [b for b in _mixed(text) if b.kind != "prose"]
+
+
+@given(mixed, st.integers(1, 60))
+def test_a_region_holds_several_paragraphs_up_to_a_length(text: str, longest: int) -> None:
+    whole = {(block.start, block.end) for block in _mixed(text)}
+    assert all(r.end - r.start <= longest or (r.start, r.end) in whole for r in regions(text, longest))
 
 
 @given(mixed)
