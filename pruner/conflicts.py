@@ -21,7 +21,6 @@ _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+|(?:\.\d{3}){2,})")
 _DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 # Bits, which are no bytes; thousandths, which are no millions.
 _CASED = re.compile(r"[KMGTm](?<![^\W\d_].)(?:(?<=[KMGT])b|(?<=[KMG])Bps|(?<=m)W)(?![^\W\d_])")
-_UNIT = 6  # letters, with what is before and after it.
 _SHORTEST_STEM = 4  # Undo is not the opposite of do, nor unit of it.
 _WRITTEN = str.maketrans("−–‐⁄", "---/", " '’")
 
@@ -94,17 +93,14 @@ def differences(a: Reading, b: Reading) -> Difference | None:
 
 def _unnoticed(a: Reading, b: Reading, words_a: Sequence[str], words_b: Sequence[str]) -> Difference | None:
     """Compare what is no fact by itself: words that negate each other, and units by their case."""
-    cased_a, cased_b = map(_CASED.findall, _differing(a.given, b.given))
-    if cased_a != cased_b:
-        return "unit", tuple(cased_a), tuple(cased_b)
+    units_a, units_b = map(_cased_units, _between(a.given, b.given))
+    if units_a != units_b:
+        return _only(units_a, units_b) or _shown(units_a, units_b)
     return _opposites(words_a, words_b)
 
 
-def _differing(a: str, b: str) -> tuple[str, str]:
-    """Leave out what two texts begin and end with alike, but for as much as a unit takes with what is next to it."""
-    before = max(_shared(a, b) - _UNIT, 0)
-    after = max(_shared(a[:before:-1], b[:before:-1]) - _UNIT, 0)
-    return a[before : len(a) - after], b[before : len(b) - after]
+def _cased_units(text: str) -> list[Fact]:
+    return [("unit", unit, 0) for unit in _CASED.findall(text)]
 
 
 def _opposites(a: Sequence[str], b: Sequence[str]) -> Difference | None:
@@ -129,14 +125,19 @@ def _negated(words: set[str], others: set[str]) -> tuple[str, ...]:
 
 def _apart(a: Reading, b: Reading) -> tuple[_Said, _Said]:
     """Return what both say; of texts that begin or end alike at length, without what they share there."""
-    before = _shared(a.text, b.text)
-    after = _shared(a.text[:before:-1], b.text[:before:-1])
-    if before + after < len(a.text) / 2:
-        return a.said, b.said
-    # Two words more on both sides: what is read of a word depends on those next to it.
-    before = len(_first(a.text[:before].rsplit(None, 2)))
-    after = len(_first(a.text[len(a.text) - after :].split(None, 2)[::-1]))
-    return _said(a.text[before : len(a.text) - after]), _said(b.text[before : len(b.text) - after])
+    part_a, part_b = _between(a.text, b.text)
+    if len(part_a) > len(a.text) / 2:
+        return a.said, b.said  # It is kept, for the next one.
+    return _said(part_a), _said(part_b)
+
+
+def _between(a: str, b: str) -> tuple[str, str]:
+    """Leave out what two texts begin and end with alike, but for two words: what is read of a word depends on those."""
+    before = _shared(a, b)
+    after = _shared(a[:before:-1], b[:before:-1])
+    before = len(_first(a[:before].rsplit(None, 2)))
+    after = len(_first(a[len(a) - after :].split(None, 2)[::-1]))
+    return a[before : len(a) - after], b[before : len(b) - after]
 
 
 def _first(parts: Sequence[str]) -> str:

@@ -196,6 +196,12 @@ APART = [
 ]
 
 
+@pytest.mark.parametrize("shared", ["aaaaaaaaaaMb", "10 Mb", "Kbps", "xMbx 3 mW", "word " * 40])
+def test_a_unit_that_differs_in_case_is_named_alone_whatever_stands_beside_it(shared: str) -> None:
+    both = (f"{shared} is 5 Mb in {shared}", f"{shared} is 5 MB in {shared}")
+    assert differences(*read(both)) == ("unit", ("Mb",), ())
+
+
 @pytest.mark.parametrize(("a", "b"), APART)
 def test_what_says_something_else_differs_however_it_is_written(a: str, b: str) -> None:
     assert compared(a, b) is not None
