@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from pruner import commands
 from pruner.config import PrunerConfig
+from pruner.console import clean
 from pruner.errors import PrunerError
 
 __all__ = ["main"]
@@ -38,14 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    sys.stderr.write(f"pruner: {message}\n")
+    sys.stderr.write(f"pruner: {clean(message)}\n")
     return EXIT_USAGE
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with one line that says what to do, not with the whole usage."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(EXIT_USAGE, f"{self.prog}: {clean(message)}; see {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:

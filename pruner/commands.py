@@ -72,12 +72,13 @@ async def _run(config: PrunerConfig, query: str, chunks: list[T], **asked: Any) 
 def explain(options: argparse.Namespace) -> int:
     """Show which chunks were kept and dropped, by what, at what scores and costs."""
     shown = "standard input" if options.trace == "-" else options.trace
+    text = read_text(options.trace)
     try:
-        given = json.loads(read_text(options.trace))
+        given = json.loads(text)
     except (ValueError, RecursionError) as error:
-        several = isinstance(error, json.JSONDecodeError) and error.msg == "Extra data"
-        fault = "more than one value; give one line, as in: grep ID FILE | pruner explain -" if several else error
-        raise RequestError(f"{shown} is not JSON: {fault}") from None
+        several = "\n" in text.strip() and str(error).startswith("Extra data")
+        hint = "; of a log give one line, as in: grep ID FILE | pruner explain -" if several else ""
+        raise RequestError(f"{shown} is not JSON: {error}{hint}") from None
     try:
         _say(_explained(given))
     except ValidationError as error:
@@ -87,7 +88,7 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def _explained(given: Any) -> str:
-    if isinstance(given, dict) and "baseline" in given:
+    if isinstance(given, dict) and not given.keys().isdisjoint(("arm", "kept", "baseline")):
         return logged_table(Logged.model_validate(given))
     return explanation(Trace.model_validate(given["trace"] if isinstance(given, dict) and "trace" in given else given))
 

@@ -20,6 +20,8 @@ def read_text(name: str) -> str:
         RequestError: it cannot be read.
     """
     shown = "standard input" if name == "-" else name
+    if name == "-" and sys.stdin is None:
+        raise RequestError("cannot read standard input: it is closed")
     try:
         raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return raw.decode("utf-8-sig")

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pruner.arguments import check_request
 from pruner.decision_log import DecisionLog
@@ -178,19 +178,19 @@ class Logged(BaseModel):
     """What a line of the decision log says of each chunk, by rank, and of the list.
 
     Raises:
-        ValidationError: something is missing, or is not there for each of the `n` chunks.
+        ValidationError: something is missing, is no such value, or is not there for each of the `n` chunks.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    n: int
+    n: Annotated[int, Field(ge=0)]
     kept: frozenset[int]
     baseline: frozenset[int]
     ids: tuple[str | int | None, ...]
     grades: tuple[Grade | None, ...]
-    expected: tuple[float | None, ...]
+    expected: tuple[Annotated[float, Field(ge=1, le=5)] | None, ...]
     by: tuple[str, ...]
-    tokens: tuple[int, ...]
+    tokens: tuple[Annotated[int, Field(ge=0)], ...]
     status: str
     reason: str | None = None
     time: str | None = None
@@ -198,12 +198,14 @@ class Logged(BaseModel):
     mode: str | None = None
     arm: str | None = None
     model: str | None = None
-    latency: float = 0.0
+    latency: Annotated[float, Field(ge=0, lt=1e6)] = 0.0
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if any(len(column) != self.n for column in (self.ids, self.grades, self.expected, self.by, self.tokens)):
-            raise ValueError(f"not every column has {self.n} entries")
+            raise ValueError("ids, grades, expected, by and tokens must have n entries each")
+        if any(not 0 <= index < self.n for index in self.kept | self.baseline):
+            raise ValueError("kept and baseline must hold places from 0 to n - 1")
         return self
 
 

@@ -200,10 +200,9 @@ def test_the_table_names_nothing_that_the_reader_may_not_see(capsys: pytest.Capt
         ("[]", "trace.json is no trace"),
         ('{"trace": {"model": 1}}', "trace.json is no trace: model"),
         ('{"baseline": [0]}', "trace.json is no trace: n: "),
-        (
-            "{}\n{}",
-            "trace.json is not JSON: more than one value; give one line, as in: grep ID FILE | pruner explain -",
-        ),
+        ("{}\n{}", "; of a log give one line, as in: grep ID FILE | pruner explain -\n"),
+        ("{},", "trace.json is not JSON: Extra data: line 1 column 3 (char 2)\n"),
+        ('{"arm": "pruner"}', "trace.json is no trace: n: "),
     ],
 )
 def test_what_is_no_trace_is_refused_in_one_line(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,21 +234,76 @@ def test_explain_shows_a_line_of_the_decision_log_as_a_table(capsys: pytest.Capt
     assert "mode     on, arm pruner" in shown
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "fault"),
+    [
+        ("kept", [0, 4], "kept and baseline must hold places"),
+        ("baseline", [-1], "kept and baseline must hold places"),
+        ("ids", [7], "must have n entries each"),
+        ("n", 10**400, "must have n entries each"),
+        ("latency", 1e308, "latency: "),
+        ("latency", float("nan"), "latency: "),
+        ("expected", [1e308] * 4, "expected.0"),
+        ("grades", [6] * 4, "grades.0"),
+    ],
+)
+def test_a_line_of_the_log_that_cannot_be_is_refused_in_one_line(
+    field: str, value: object, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _log(Path("decisions.jsonl"), "q")
+    line = json.loads(Path("decisions.jsonl").read_text(encoding="utf-8"))
+    Path("line.json").write_text(json.dumps({**line, field: value}), encoding="utf-8")
+    assert main(["explain", "line.json"]) == 2
+    shown = capsys.readouterr().err
+    assert fault in shown
+    assert (shown.count("\n"), len(shown) < 200) == (1, True)
+
+
 def test_of_a_whole_decision_log_explain_asks_for_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     _log(Path("decisions.jsonl"), "q", "r")
     assert main(["explain", "decisions.jsonl"]) == 2
-    assert capsys.readouterr().err.endswith("give one line, as in: grep ID FILE | pruner explain -\n")
+    assert capsys.readouterr().err.endswith("of a log give one line, as in: grep ID FILE | pruner explain -\n")
+
+
+def test_a_name_that_would_move_the_cursor_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "a\nb\x1b[31m"]) == 2
+    assert capsys.readouterr().err.startswith("pruner: cannot read a b\N{REPLACEMENT CHARACTER}[31m: ")
+
+
+def test_an_argument_that_would_move_the_cursor_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["explain", "trace.json", "--a\nb\x1b[31m"])
+    shown = capsys.readouterr().err
+    assert "--a b\N{REPLACEMENT CHARACTER}[31m" in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_closed_standard_input_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["explain", "-"]) == 2
+    assert capsys.readouterr().err == "pruner: cannot read standard input: it is closed\n"
+
+
+OLD_TRACE: dict[str, object] = {
+    "model": "openai:m", "prompt": "grade.v1", "prompt_sha256": "0", "readout": "json", "chunk_order": "reranker",
+    "left_out": [], "status": "ok", "reason": None, "dials": {},
+    "stages": [{"stage": "Threshold", "kept": [0], "dropped": {"1": "below_threshold"}}],
+}  # fmt: skip
 
 
 def test_a_trace_of_before_the_selection_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    old: dict[str, object] = {
-        "model": "openai:m", "prompt": "grade.v1", "prompt_sha256": "0", "readout": "json", "chunk_order": "reranker",
-        "left_out": [], "status": "ok", "reason": None, "dials": {},
-        "stages": [{"stage": "Threshold", "kept": [0], "dropped": {"1": "below_threshold"}}],
-    }  # fmt: skip
-    Path("trace.json").write_text(json.dumps(old), encoding="utf-8")
+    Path("trace.json").write_text(json.dumps(OLD_TRACE), encoding="utf-8")
     assert main(["explain", "trace.json"]) == 0
     assert "Threshold" in capsys.readouterr().out
+
+
+def test_what_a_trace_holds_does_not_move_the_cursor_when_it_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    stage = {"stage": "s", "kept": [], "dropped": {"a\n\x1b[31mb": "x"}}
+    Path("trace.json").write_text(json.dumps({**OLD_TRACE, "stages": [stage]}), encoding="utf-8")
+    assert main(["explain", "trace.json"]) == 2
+    assert "is no trace: stages.0.dropped.a \N{REPLACEMENT CHARACTER}[31mb" in capsys.readouterr().err
 
 
 def test_config_shows_each_value_and_where_it_came_from(
