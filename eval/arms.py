@@ -107,7 +107,7 @@ def read_arms(paths: Iterable[Path], outcomes: Mapping[str, float]) -> Arms:
         _add(arms, line, outcomes)
     for arm in ARMS:
         if not arms.units[arm]:
-            raise EvalError(f"the log holds no request of the arm {arm!r}; it compares what mode 'ab' logged")
+            raise EvalError(f"the log holds no request of mode 'ab' in the arm {arm!r}; `replay` sums up other modes")
     return arms
 
 

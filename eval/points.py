@@ -39,9 +39,11 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        """Write as `.97 [.93, 1.00]`; a dash where it is not defined."""
+        """Write as `.97 [.93, 1.00]`; a dash where it is not defined, and no interval where none is known."""
         if np.isnan(self.value):
             return "–"
+        if np.isnan(self.low):
+            return f"{self.value:.2f}"
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 

@@ -73,6 +73,8 @@ def explain(options: argparse.Namespace) -> int:
     """Show which chunks were kept and dropped, by what, at what scores and costs."""
     shown = "standard input" if options.trace == "-" else options.trace
     text = read_text(options.trace)
+    if not text.strip():
+        raise RequestError(f"{shown} is empty; give a trace, or a line of the decision log")
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:

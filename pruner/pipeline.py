@@ -46,7 +46,8 @@ class Pruner:
 
     Args:
         config: the dials; defaults to `PrunerConfig()`.
-        backend: whom to ask, instead of the one `config.model` names; its owner closes it.
+        backend: whom to ask, instead of the one `config.model` names; its owner closes it. A trace names it by its
+            class, unless the config was given a model.
         counter: counts tokens as the generator does, for budgets; by default tiktoken, or an estimate.
 
     Raises:
@@ -65,9 +66,13 @@ class Pruner:
         self._split: Splitter | None = None
         self._splitter(self.config)
         load()
-        # A server of one's own has its own prices, whatever its model is called.
-        self._price = unpriced if self.config.base_url else make_pricer(self.config.prefix, self.config.model_name)
         self._owned = backend is None
+        # A backend of the caller's asks the model that the config names only where somebody wrote it there.
+        named = self._owned or "model" in self.config.model_fields_set
+        self._model = self.config.model if named else type(backend).__name__
+        # A server of one's own has its own prices, whatever its model is called.
+        priced = named and not self.config.base_url
+        self._price = make_pricer(self.config.prefix, self.config.model_name) if priced else unpriced
         self._backend = make_backend(self.config) if backend is None else backend
         self._budget = _input_budget(self.config, self._backend)
 
@@ -274,7 +279,7 @@ class Pruner:
     def _warn(self, answer: Answer[GradeSheet], n: int, latency: float) -> None:
         _log.warning(
             "fell back to the reranker's order: %s (%s; %s, %d chunks, %.2f s)",
-            *(answer.reason, answer.detail, self.config.model, n, latency),
+            *(answer.reason, answer.detail, self._model, n, latency),
         )
 
     def _grading(self, n: int, status: Status, reason: Reason | None, **known: Any) -> Grading:
@@ -285,7 +290,7 @@ class Pruner:
             **given,
             status=status,
             reason=reason,
-            model=self.config.model,
+            model=self._model,
             prompt=self._prompt.name,
             prompt_sha256=self._prompt.sha256,
             readout=self.config.readout,

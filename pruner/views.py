@@ -1,5 +1,6 @@
 """A result as a person reads it: one line per chunk, and what it all came to."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,7 +74,7 @@ def _share(before: int, after: int) -> str:
 def explanation(trace: Trace) -> str:
     """Show a trace: the kept chunks in the order of the prompt, the others by rank, what each stage did, the sums."""
     rows = [*map(_selected, trace.selected), *map(_rejected, trace.rejected)]
-    parts = [table(rows, _TRACE_HEADER, _TRACE_ALIGN, flexible="id"), _stages(trace), _sums(trace)]
+    parts = [table(rows, _TRACE_HEADER, _TRACE_ALIGN, flexible=_narrowed("id")), _stages(trace), _sums(trace)]
     return "\n\n".join(filter(None, parts))
 
 
@@ -88,7 +89,12 @@ def logged_table(line: Logged) -> str:
         ("mode", f"{_or_dash(line.mode)}, arm {_or_dash(line.arm)}, model {_or_dash(line.model)}"),
     ]
     below = "\n".join(f"{name:<9}{clean(said)}" for name, said in lines)
-    return f"{table(rows, _LOGGED_HEADER, _LOGGED_ALIGN, flexible='id')}\n\n{below}"
+    return f"{table(rows, _LOGGED_HEADER, _LOGGED_ALIGN, flexible=_narrowed('id'))}\n\n{below}"
+
+
+def _narrowed(column: str) -> str | None:
+    """Shorten names on a terminal that is too narrow only: whoever reads a pipe wants to find them."""
+    return column if sys.stdout.isatty() else None
 
 
 def _logged(line: Logged, index: int) -> tuple[object, ...]:

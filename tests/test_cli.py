@@ -201,6 +201,7 @@ def test_the_table_names_nothing_that_the_reader_may_not_see(capsys: pytest.Capt
         ('{"trace": {"model": 1}}', "trace.json is no trace: model"),
         ('{"baseline": [0]}', "trace.json is no trace: n: "),
         ("{}\n{}", "; of a log give one line, as in: grep ID FILE | pruner explain -\n"),
+        (" \n", "trace.json is empty; give a trace, or a line of the decision log"),
         ("{},", "trace.json is not JSON: Extra data: line 1 column 3 (char 2)\n"),
         ('{"arm": "pruner"}', "trace.json is no trace: n: "),
     ],
@@ -263,6 +264,17 @@ def test_of_a_whole_decision_log_explain_asks_for_one_line(capsys: pytest.Captur
     _log(Path("decisions.jsonl"), "q", "r")
     assert main(["explain", "decisions.jsonl"]) == 2
     assert capsys.readouterr().err.endswith("of a log give one line, as in: grep ID FILE | pruner explain -\n")
+
+
+def test_explain_shows_names_whole_where_no_terminal_is_too_narrow(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    Path("chunks.jsonl").write_text('{"text": "alpha", "id": "handbook-2025-0001"}\n"b"\n"c"\n"d"', encoding="utf-8")
+    assert main([*PRUNE, "--json"]) == 0
+    Path("result.json").write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["explain", "result.json"]) == 0
+    assert "handbook-2025-0001" in capsys.readouterr().out
 
 
 def test_a_name_that_would_move_the_cursor_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

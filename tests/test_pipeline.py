@@ -507,3 +507,18 @@ async def test_a_shuffled_prompt_gives_each_chunk_its_own_grade_and_the_trace_sa
     other = Pruner(PrunerConfig(chunk_order="shuffle", seed=4, keep_top_k=0), backend=backend)
     assert (await other.prune("q", FIVE)).chunks == ["delta"]
     assert backend.requests[2].user != backend.requests[0].user
+
+
+@pytest.mark.parametrize(
+    ("config", "model", "priced"),
+    [
+        (PrunerConfig(keep_top_k=0), "ScriptedBackend", False),
+        (PrunerConfig(keep_top_k=0, model="openai:gpt-4o-mini"), "openai:gpt-4o-mini", True),
+    ],
+)
+async def test_a_backend_of_the_callers_is_not_taken_for_the_default_model(
+    config: PrunerConfig, model: str, priced: bool
+) -> None:
+    told = RawGrading(text='{"1": 5, "2": 1}', usage=Usage(input_tokens=1000))
+    result = await Pruner(config, backend=ScriptedBackend([told])).prune("q", ["a", "b"])
+    assert (result.trace.model, result.usage.cost is not None) == (model, priced)
