@@ -11,6 +11,7 @@ from functools import partial
 from math import ceil
 
 import uvicorn
+from prometheus_client.multiprocess import mark_process_dead
 from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
@@ -81,15 +82,21 @@ def _several(settings: ServiceSettings, config: PrunerConfig, make: Make) -> Non
 
 
 class _Workers(Multiprocess):
-    """Notices at once when a worker ends: as long as we hold its end of a pipe too, only its silence tells."""
+    """Notices at once when a worker ends, and forgets what it was doing.
+
+    As long as we hold its end of a pipe too, only its silence tells.
+    """
 
     def init_processes(self) -> None:
         super().init_processes()
         self._let_go()
 
     def keep_subprocess_alive(self) -> None:
+        before = {worker.pid for worker in self.processes}
         super().keep_subprocess_alive()
         self._let_go()  # Of those that were started anew.
+        for pid in before - {worker.pid for worker in self.processes}:
+            mark_process_dead(pid)  # type: ignore[no-untyped-call] # What it had in flight is no more.
 
     def _let_go(self) -> None:
         for worker in self.processes:

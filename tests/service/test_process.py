@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 
 from pruner.cli import main
@@ -125,6 +126,20 @@ def test_several_workers_answer_and_count_together_and_end_with_0() -> None:
                 assert fresh.post(f"{process.url}/v1/prune", json=THREE, timeout=60).json()["status"] == "ok"
         text = httpx2.get(f"{process.url}/metrics").text
         assert 'pruner_results_total{arm="pruner",reason="",status="ok"} 20.0' in text
+        assert process.stop() == 0
+
+
+def test_what_a_killed_worker_had_in_flight_is_not_counted_for_ever(
+    slow: tuple[str, threading.Event, threading.Event],
+) -> None:
+    url, asked, let = slow
+    with serving("--workers", "2", *dials(url)) as process, sending(process.url, "/v1/prune", THREE):
+        assert asked.wait(60)
+        for child in psutil.Process(process.popen.pid).children():
+            if any("spawn_main" in word for word in child.cmdline()):
+                child.kill()
+        let.set()
+        assert "pruner_in_flight 0.0" in httpx2.get(f"{process.url}/metrics", timeout=60).text
         assert process.stop() == 0
 
 
