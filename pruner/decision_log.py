@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +18,7 @@ __all__ = ["DecisionLog"]
 
 _log = logging.getLogger("pruner")
 _WAITING = 10_000
+_PATIENCE = 5
 
 Line = Mapping[str, Any]
 Tell = Callable[[bool], None]
@@ -70,11 +72,22 @@ class DecisionLog:
             self._count(False)
 
     def close(self) -> None:
-        """Write what waits and give back the file; can be called again."""
-        if not self._closed:
-            self._closed = True
-            self._lines.put(None)
-            self._thread.join()
+        """Write what waits, unless the disk takes nothing for some seconds, and give back the file.
+
+        Can be called again.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        with suppress(queue.Full):
+            self._lines.put(None, timeout=_PATIENCE)
+        before = -1
+        while self._thread.is_alive() and (left := self._lines.qsize()) != before:
+            before = left
+            self._thread.join(_PATIENCE)
+        if self._thread.is_alive():
+            _log.warning("the decision log takes no more lines; the last ones are lost")
+        else:
             self._file.close()
 
     def __enter__(self) -> Self:
@@ -115,8 +128,9 @@ class _File:
     """The file that is written now."""
 
     def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
-        self._path, self._max_bytes, self._keep = path, max_bytes, keep
-        self._handle, self._torn = -1, False
+        self._path = Path(os.path.realpath(path))  # What a link points to is turned over, where it is.
+        self._max_bytes, self._keep = max_bytes, keep
+        self._handle, self._warned = -1, False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._open()
@@ -129,13 +143,14 @@ class _File:
         Raises:
             OSError: the disk does not take it.
         """
-        if os.fstat(self._handle).st_size + len(line) > self._max_bytes or not self._is_current():
+        if not self._is_current():
             self._turn_over(len(line))
+        elif os.fstat(self._handle).st_size + len(line) > self._max_bytes:
+            self._try_to_turn_over(len(line))
         # What a full disk or a killed process left of a line must not swallow this one.
-        whole = b"\n" + line if self._torn else line
+        whole = b"\n" + line if self._is_torn() else line
         written = os.write(self._handle, whole)
-        self._torn = written != len(whole)
-        if self._torn:
+        if written != len(whole):
             raise OSError(f"only {written} of {len(whole)} bytes were taken")
 
     def close(self) -> None:
@@ -143,11 +158,14 @@ class _File:
 
     def _open(self) -> None:
         handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        size = os.fstat(handle).st_size
-        self._torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
         if self._handle >= 0:
             os.close(self._handle)
         self._handle = handle
+
+    def _is_torn(self) -> bool:
+        """Say whether the last line has no end, whoever wrote it."""
+        size = os.fstat(self._handle).st_size
+        return size > 0 and os.pread(self._handle, 1, size - 1) != b"\n"
 
     def _is_current(self) -> bool:
         """Say whether the file is still there by its name: another process may have turned it over."""
@@ -155,6 +173,14 @@ class _File:
             return os.path.samestat(os.fstat(self._handle), self._path.stat())
         except FileNotFoundError:
             return False
+
+    def _try_to_turn_over(self, room: int) -> None:
+        try:
+            self._turn_over(room)
+        except OSError as error:
+            if not self._warned:
+                _log.warning("the decision log cannot be turned over and grows on: %s", error)
+            self._warned = True
 
     def _turn_over(self, room: int) -> None:
         """Make room, unless another process just did."""
@@ -169,12 +195,13 @@ class _File:
 
     def _rename_all(self) -> None:
         for number in range(self._keep - 1, 0, -1):
-            if self._numbered(number).exists():
+            with suppress(FileNotFoundError):
                 self._numbered(number).replace(self._numbered(number + 1))
-        if self._keep:
-            self._path.replace(self._numbered(1))
-        else:
-            self._path.unlink()
+        with suppress(FileNotFoundError):  # Another program may have moved it away just now.
+            if self._keep:
+                self._path.replace(self._numbered(1))
+            else:
+                self._path.unlink()
 
     def _numbered(self, number: int | str) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")

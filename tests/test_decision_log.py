@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -77,6 +78,73 @@ def test_a_line_left_half_does_not_swallow_the_next(tmp_path: Path) -> None:
     with DecisionLog(path) as log:
         log.put(lambda: {"i": 1})
     assert path.read_text(encoding="utf-8").splitlines() == ['{"i": 0}', '{"i"', '{"i":1}']
+
+
+def test_a_line_that_another_process_left_half_does_not_swallow_the_next(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path / "log.jsonl") as log:
+        with (tmp_path / "log.jsonl").open("ab") as other:
+            other.write(b'{"half":')
+        log.put(lambda: {"i": 1})
+    assert (tmp_path / "log.jsonl").read_bytes() == b'{"half":\n{"i":1}\n'
+
+
+def test_a_file_that_cannot_be_turned_over_grows_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "log.jsonl.lock").mkdir()
+    with DecisionLog(tmp_path / "log.jsonl", max_bytes=30) as log:
+        for i in range(20):
+            log.put(lambda i=i: {"i": i})  # type: ignore[misc]
+    assert (log.written, log.dropped) == (20, 0)
+    assert read(tmp_path / "log.jsonl") == [{"i": i} for i in range(20)]
+    assert [record.getMessage() for record in caplog.records if "grows on" in record.getMessage()] == [ANY]
+
+
+def test_a_file_that_is_moved_away_while_it_is_turned_over_loses_no_line(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path / "log.jsonl", max_bytes=30) as log:
+        turn_over = log._file._rename_all
+
+        def moved() -> None:
+            (tmp_path / "log.jsonl").rename(tmp_path / f"log.jsonl.moved{len(list(tmp_path.iterdir()))}")
+            turn_over()
+
+        log._file._rename_all = moved  # type: ignore[method-assign]
+        for i in range(10):
+            log.put(lambda i=i: {"i": i})  # type: ignore[misc]
+    assert numbers(tmp_path) == list(range(10))
+
+
+def test_what_a_link_points_to_is_turned_over_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "log.jsonl").symlink_to(tmp_path / "volume" / "real.jsonl")
+    with DecisionLog(tmp_path / "log.jsonl", max_bytes=30) as log:
+        for i in range(9):
+            log.put(lambda i=i: {"i": i})  # type: ignore[misc]
+    assert (tmp_path / "log.jsonl").is_symlink()
+    assert len(list((tmp_path / "volume").glob("real.jsonl.[0-9]"))) > 1
+
+
+def test_closing_waits_for_a_disk_that_hangs_no_longer_than_some_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pruner.decision_log._PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    log = DecisionLog(tmp_path / "pipe")
+    log.put(lambda: {"long": "x" * 1_000_000})  # More than a pipe holds that nobody reads.
+    log.close()
+    assert "the last ones are lost" in caplog.text
+    with (tmp_path / "pipe").open("rb") as pipe:
+        pipe.read(1_000_000)
+    log._thread.join(10)
+
+
+def test_closing_waits_for_a_disk_that_is_slow_as_long_as_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pruner.decision_log._PATIENCE", 0.05)
+    written = threading.Event()
+    with DecisionLog(tmp_path / "log.jsonl") as log:
+        for i in range(20):
+            log.put(lambda i=i: {"i": i, "waited": written.wait(0.01)})  # type: ignore[misc]
+    assert numbers(tmp_path) == list(range(20))
 
 
 def test_a_full_disk_drops_lines_and_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
