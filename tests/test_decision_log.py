@@ -139,11 +139,11 @@ def test_closing_waits_for_a_disk_that_hangs_no_longer_than_some_seconds(
 def test_closing_waits_for_a_disk_that_is_slow_as_long_as_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pruner.decision_log._PATIENCE", 0.05)
+    monkeypatch.setattr("pruner.decision_log._PATIENCE", 0.3)
     written = threading.Event()
     with DecisionLog(tmp_path / "log.jsonl") as log:
         for i in range(20):
-            log.put(lambda i=i: {"i": i, "waited": written.wait(0.01)})  # type: ignore[misc]
+            log.put(lambda i=i: {"i": i, "waited": written.wait(0.05)})  # type: ignore[misc]
     assert numbers(tmp_path) == list(range(20))
 
 

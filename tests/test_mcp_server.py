@@ -331,6 +331,18 @@ async def test_over_http_pages_from_elsewhere_are_refused(headers: dict[str, str
     assert response.status_code == status
 
 
+async def test_over_http_a_page_that_is_named_may_send_what_the_protocol_wants() -> None:
+    asks = {
+        "origin": "https://known.test",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type,mcp-protocol-version,mcp-method,mcp-name",
+    }
+    with served(mcp_app(cors_origins=("https://known.test",))) as url:
+        async with httpx2.AsyncClient() as http:
+            response = await http.options(f"{url}/mcp", headers=asks)
+    assert response.status_code == 200
+
+
 async def test_over_http_a_large_body_and_other_methods_are_refused() -> None:
     with served(mcp_app(max_body=1000)) as url:
         async with httpx2.AsyncClient() as http:

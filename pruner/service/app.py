@@ -35,6 +35,7 @@ system = APIRouter()
 # Seconds beyond its deadline that a grading may take to end.
 _MARGIN = 1
 _CORS_HEADERS = ["authorization", "content-type", "x-prune-key", "x-request-id"]
+_CORS_HEADERS += ["mcp-protocol-version", "mcp-method", "mcp-name"]  # What a page must send to `/mcp`.
 
 
 @system.get("/healthz", summary="Whether this process lives")

@@ -17,7 +17,7 @@ request_id: ContextVar[str] = ContextVar("request_id", default="-")
 log = logging.getLogger("pruner.service")
 
 # At a lower level, some of these write whole requests.
-_VENDORS = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2", "litellm", "LiteLLM", "asyncio")
+_VENDORS = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2", "litellm", "LiteLLM", "asyncio", "mcp")
 
 
 def new_request_id(given: str) -> str:

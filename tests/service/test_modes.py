@@ -23,7 +23,7 @@ from tests.provider import Provider, Reply, chat, serve
 from tests.service.served import KEY, KEYS, THREE, app_of, first_needed, grades, served, serving, wait_until
 
 # The model keeps the first; the baseline is the first two.
-CONFIG = PrunerConfig(keep_top_k=0, fallback_top_n=2, base_url="http://127.0.0.1:9/v1")
+CONFIG = PrunerConfig(model="openai:gpt-4o-mini", keep_top_k=0, fallback_top_n=2, base_url="http://127.0.0.1:9/v1")
 RERANK = {"query": "which?", "documents": THREE["chunks"]}
 ARMS = {arm: next(key for key in map(str, range(100)) if arm_of(key, 0.5) == arm) for arm in ("pruner", "baseline")}
 

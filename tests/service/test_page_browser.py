@@ -32,7 +32,7 @@ FLAGS = [
 ]
 GRADES = [3, 2, 5, 3, 4, 1]
 CHUNKS = [f"Chunk number {n} says {n * 'so and ' or 'nothing '}so." for n in range(6)]
-CONFIG = PrunerConfig(keep_top_k=1, base_url="http://127.0.0.1:9/v1")
+CONFIG = PrunerConfig(model="openai:gpt-4o-mini", keep_top_k=1, base_url="http://127.0.0.1:9/v1")
 QUESTION, LIST = "Question", "Chunks in reranker order, best first"
 
 
