@@ -260,6 +260,28 @@ async def test_settings_of_the_service_hold_over_standard_input_and_output() -> 
     assert text_of(result) == "chunks: holds 3, and at most 2 are taken"
 
 
+def test_half_a_character_leaves_no_call_over_standard_input_without_an_answer() -> None:
+    half = {**THREE, "chunks": ["cut \ud83d", "b", "c"]}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": TOOL, "arguments": half}}
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    command = [sys.executable, "-m", "pruner.cli", "mcp", "--base-url", "http://127.0.0.1:9/v1"]
+    lines = "".join(json.dumps(message) + "\n" for message in (begin, ready, call)) + '{"no": "message"}\n[\n'
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=env) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(lines)
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.stdin.close()
+        assert answers[1]["id"] == 2
+        assert answers[1]["result"]["structuredContent"]["texts"][0] == "cut ?"
+        assert process.wait(60) == 0
+
+
 def test_standard_output_holds_nothing_but_the_protocol_and_the_end_of_input_ends_it_with_0() -> None:
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": TOOL, "arguments": THREE}}
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
