@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import ceil
+from pathlib import Path
 
 import uvicorn
 from prometheus_client.multiprocess import mark_process_dead
@@ -50,6 +51,8 @@ def run(settings: ServiceSettings, config: PrunerConfig, make: Make = _service) 
     Raises:
         ConfigError: the service cannot start so.
     """
+    if (folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and not Path(folder).is_dir():
+        raise ConfigError(f"PROMETHEUS_MULTIPROC_DIR is no folder: {folder}; make it, or unset it")
     # Before the server listens to it, and when it is done and raises it anew; the default action would be an exit code
     # as if killed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

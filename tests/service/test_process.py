@@ -178,6 +178,15 @@ def test_a_service_that_cannot_start_says_why_in_one_line_and_exits_with_2(worke
     assert said[0].startswith("pruner: no API key for 'openai:m'")
 
 
+def test_a_folder_for_metrics_that_is_missing_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nonexistent/x")
+    assert main(["serve", *dials("http://127.0.0.1:9/v1")]) == 2
+    told = "pruner: PROMETHEUS_MULTIPROC_DIR is no folder: /nonexistent/x; make it, or unset it\n"
+    assert capsys.readouterr().err == told
+
+
 def test_a_port_that_is_taken_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with serve(REPLY) as provider:
         port = provider.url.split(":")[2].split("/")[0]
