@@ -78,7 +78,7 @@ class TokenCounter:
     def __init__(self) -> None:
         self._encoding = _load_encoding()
         self.name = self._encoding.name if self._encoding else "estimate"
-        self._known: dict[tuple[int, int], int] = {}
+        self._known: dict[int, int] = {}
 
     def count(self, text: str) -> int:
         """Return the number of tokens in `text`."""
@@ -89,8 +89,9 @@ class TokenCounter:
     def _total(self, pieces: Iterable[str], count: Callable[[str], int]) -> int:
         total = 0
         for piece in pieces:
-            # Of two texts with the same bytes, one of wider characters, the hashes are equal in every process.
-            key = hash(piece), len(piece)
+            # Of two texts with the same bytes, one of wider characters, the hashes are equal in every process. A number
+            # of both costs the garbage collector nothing, as a tuple would.
+            key = hash(piece) << _LONG.bit_length() | len(piece)
             number = self._known.get(key)
             if number is None:
                 number = count(piece)
@@ -112,7 +113,7 @@ class TokenCounter:
         assert self._encoding is not None
         return len(self._encoding.encode_ordinary(text))
 
-    def _remember(self, key: tuple[int, int], number: int) -> None:
+    def _remember(self, key: int, number: int) -> None:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[key] = number
