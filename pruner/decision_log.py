@@ -128,7 +128,8 @@ class _File:
     """The file that is written now."""
 
     def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
-        self._path = Path(os.path.realpath(path))  # What a link points to is turned over, where it is.
+        # What a link points to is turned over where it is; a pipe such as /dev/stdout has no other name.
+        self._path = Path(os.path.realpath(path)) if path.is_file() or not path.exists() else path
         self._max_bytes, self._keep = max_bytes, keep
         self._handle, self._warned = -1, False
         try:

@@ -136,6 +136,15 @@ def test_closing_waits_for_a_disk_that_hangs_no_longer_than_some_seconds(
     log._thread.join(10)
 
 
+def test_lines_go_to_standard_output_where_that_is_asked_for() -> None:
+    code = (
+        "from pathlib import Path\nfrom pruner.decision_log import DecisionLog\n"
+        "with DecisionLog(Path('/dev/stdout')) as log:\n    log.put(lambda: {'i': 1})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == '{"i":1}\n'
+
+
 def test_closing_waits_for_a_disk_that_is_slow_as_long_as_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
