@@ -63,7 +63,8 @@ def sentences(text: str, split: Splitter, at: int = 0) -> list[Unit]:
     for end in split(text) if _nothing_is_sure(text) else _ends(text, split):
         last = before + len(part := text[before:end].rstrip())
         if not part:
-            start = end if start == before else start
+            if start == before:
+                start = end
         elif not (part[-2:-1].isdigit() and _goes_on(text, start, last)):
             if text[start].isspace():
                 start = last - len(text[start:last].lstrip())

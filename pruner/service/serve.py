@@ -51,8 +51,6 @@ def run(settings: ServiceSettings, config: PrunerConfig, make: Make = _service) 
     Raises:
         ConfigError: the service cannot start so.
     """
-    if (folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and not Path(folder).is_dir():
-        raise ConfigError(f"PROMETHEUS_MULTIPROC_DIR is no folder: {folder}; make it, or unset it")
     # Before the server listens to it, and when it is done and raises it anew; the default action would be an exit code
     # as if killed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -60,6 +58,8 @@ def run(settings: ServiceSettings, config: PrunerConfig, make: Make = _service) 
 
 
 def _one(settings: ServiceSettings, config: PrunerConfig, make: Make) -> None:
+    if (folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and not Path(folder).is_dir():
+        raise ConfigError(f"PROMETHEUS_MULTIPROC_DIR is no folder: {folder}; make it, or unset it")
     server = uvicorn.Server(_uvicorn(_made(settings, config, make), settings, config))
     try:
         server.run()
