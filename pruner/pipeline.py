@@ -46,9 +46,13 @@ class Pruner:
 
     Args:
         config: the dials; defaults to `PrunerConfig()`.
-        backend: whom to ask, instead of the one `config.model` names; its owner closes it. A trace names it by its
-            class, unless the config was given a model.
+        backend: whom to ask, instead of the one `config.model` names; its owner closes it. Traces name it by
+            its class, unless the config was given a model.
         counter: counts tokens as the generator does, for budgets; by default tiktoken, or an estimate.
+
+    Attributes:
+        config: the dials.
+        model: what traces name: `config.model`, or the class of the caller's own backend.
 
     Raises:
         ConfigError: a key, an extra, a prompt or a model is missing.
@@ -69,7 +73,7 @@ class Pruner:
         self._owned = backend is None
         # A backend of the caller's asks the model that the config names only where somebody wrote it there.
         named = self._owned or "model" in self.config.model_fields_set
-        self._model = self.config.model if named else type(backend).__name__
+        self.model = self.config.model if named else type(backend).__name__
         # A server of one's own has its own prices, whatever its model is called.
         priced = named and not self.config.base_url
         self._price = make_pricer(self.config.prefix, self.config.model_name) if priced else unpriced
@@ -279,7 +283,7 @@ class Pruner:
     def _warn(self, answer: Answer[GradeSheet], n: int, latency: float) -> None:
         _log.warning(
             "fell back to the reranker's order: %s (%s; %s, %d chunks, %.2f s)",
-            *(answer.reason, answer.detail, self._model, n, latency),
+            *(answer.reason, answer.detail, self.model, n, latency),
         )
 
     def _grading(self, n: int, status: Status, reason: Reason | None, **known: Any) -> Grading:
@@ -290,7 +294,7 @@ class Pruner:
             **given,
             status=status,
             reason=reason,
-            model=self._model,
+            model=self.model,
             prompt=self._prompt.name,
             prompt_sha256=self._prompt.sha256,
             readout=self.config.readout,

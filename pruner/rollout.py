@@ -132,7 +132,7 @@ class Rollout:
 
     def _baseline(self, call: "_Call[T]") -> PruneResult[T]:
         nothing = (None,) * len(to_chunks(call.chunks))
-        grading = Grading(nothing, nothing, Status.SKIPPED, Reason.BASELINE, model=self._pruner.config.model)
+        grading = Grading(nothing, nothing, Status.SKIPPED, Reason.BASELINE, model=self._pruner.model)
         return self._assembled(call, grading, BASELINE)
 
     def _assembled(self, call: "_Call[T]", grading: Grading, arm: str) -> PruneResult[T]:

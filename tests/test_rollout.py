@@ -44,6 +44,13 @@ async def test_off_gives_the_baseline_and_asks_nobody(tmp_path: Path) -> None:
     assert [(line["mode"], line["arm"]) for line in await setting.lines()] == [("off", "baseline")]
 
 
+@pytest.mark.parametrize("mode", ["off", "shadow", "on"])
+async def test_lines_of_every_mode_name_the_same_model(mode: Mode, tmp_path: Path) -> None:
+    setting = Setting(tmp_path, mode)
+    await setting.rollout.prune("q", FIVE)
+    assert [line["model"] for line in await setting.lines()] == ["ScriptedBackend"]
+
+
 async def test_on_gives_the_pruned_list(tmp_path: Path) -> None:
     setting = Setting(tmp_path, "on")
     result = await setting.rollout.prune("q", FIVE)
