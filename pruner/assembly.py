@@ -210,11 +210,12 @@ def pack(
     open_ = {name: p for name, p in parents.items() if p.acl is not None or name not in selected.closed}
     seen = {name: parent for name, parent in open_.items() if _admitted(parent, config, asked)}
     alone: frozenset[int] = frozenset()
+    grown, traces = run_stages(selected.left, _expansion(config, seen, split))
     while True:
-        left, traces = run_stages(selected.left, _expansion(config, seen, split, alone))
+        left, merged = run_stages(grown, _merging(config, alone))
         left, checked = run_stages(left, _guards(left, config, asked))
         left, packed = run_stages(left, _fitting(config, asked, counter, selected.first, split))
-        stages = (*traces, *checked, *packed)
+        stages = (*traces, *merged, *checked, *packed)
         crowded = _crowded(selected, left, stages) - alone
         if not crowded:
             break
@@ -250,11 +251,13 @@ def _admitted(parent: Chunk, config: PrunerConfig, asked: Asked) -> bool:
     return may_see(parent, asked.principals) and (config.revision_policy == "all" or in_force(parent))
 
 
-def _expansion(config: PrunerConfig, parents: Parents, split: Splitter | None, alone: frozenset[int]) -> list[Stage]:
-    if config.expand == "off":
-        return []
+def _expansion(config: PrunerConfig, parents: Parents, split: Splitter | None) -> list[Stage]:
+    return [] if config.expand == "off" else [ExpandParents(config.expand, parents, config.expand_sentences, split)]
+
+
+def _merging(config: PrunerConfig, alone: frozenset[int]) -> list[Stage]:
     kept_small: list[Stage] = [Unexpanded(alone)] if alone else []
-    return [ExpandParents(config.expand, parents, config.expand_sentences, split), *kept_small, MergeChildren()]
+    return [] if config.expand == "off" else [*kept_small, MergeChildren()]
 
 
 def _fitting(

@@ -491,6 +491,24 @@ async def test_a_chunk_whose_parent_does_not_fit_is_shown_alone() -> None:
     assert Words().count(render_evidence(result)) <= (result.trace.used_tokens or 0) <= 20
 
 
+async def test_a_parent_is_cut_once_however_often_its_children_are_tried_anew() -> None:
+    families = "abc"
+    chunks = [{"text": f"{p}{n} is kept.", "parent_id": p} for p in families for n in range(3)]
+    parents = {p: "\n\n".join(f"Before. {p}{n} is kept. After." for n in range(3)) for p in families}
+    split: list[str] = []
+    one = pruner(expand="sentences", keep_top_k=0, token_budget=30)
+
+    def noting(text: str) -> list[int]:
+        split.append(text)
+        return [n for n, sign in enumerate(text, 1) if sign == "." or n == len(text)]
+
+    one._split = noting
+    result = one.assemble("q", chunks, None, parents=parents)
+    assert "Unexpanded" in [stage.stage for stage in result.trace.stages]
+    assert sorted(split) == sorted(set(split))
+    assert len(split) == 9
+
+
 async def test_parents_are_fetched_for_what_was_selected_only() -> None:
     asked: list[Any] = []
     chunks = [{"text": t, "parent_id": t} for t in "abcd"]
