@@ -1,6 +1,6 @@
 """How many tokens of evidence fit beside everything else in the generator's context, and which chunks get them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pruner.candidates import By, Candidate, by_rank
@@ -82,13 +82,20 @@ class Room:
             self._headers[candidate.index] = self._counter.count(header(candidate, self._highest))
         return self._headers[candidate.index]
 
-    def take(self, cost: tuple[int, int]) -> By | None:
-        """Take so much, or return the reason why that is too much."""
+    def over(self, cost: tuple[int, int]) -> By | None:
+        """Return the reason why so much is too much; None if it is not."""
         text, block = cost
         if self._cap is not None and text > self._cap:
             return By.TOKEN_CAP
         if self._budget is not None and block > self._budget:
             return By.TOKEN_BUDGET
+        return None
+
+    def take(self, cost: tuple[int, int]) -> By | None:
+        """Take so much, or return the reason why that is too much."""
+        text, block = cost
+        if reason := self.over(cost):
+            return reason
         self._cap = None if self._cap is None else self._cap - text
         self._budget = None if self._budget is None else self._budget - block
         return None
@@ -105,7 +112,8 @@ class FitBudget:
     """Keep what fits into a number of tokens; what does not is passed over, and the next one is tried.
 
     The protected come first, then the others in the order of their selection or by relevance per token. One that does
-    not fit with its parent or headings is tried as it was given.
+    not fit with its parent or headings is tried as it was given; one that does not fit as it was given needs no count
+    with more around it, which most of a long list are.
 
     Attributes:
         budget: tokens for all blocks together, as `Room` counts them; None: any number.
@@ -124,27 +132,27 @@ class FitBudget:
     def __call__(self, candidates: Sequence[Candidate]) -> StageResult:
         """Fill the budget."""
         room = Room(self.counter, self.budget, self.cap, len(candidates))
-        costs = {c.index: room.cost(c) for c in candidates}
         fitting: dict[int, Candidate] = {}
         dropped: dict[int, By] = {}
-        for candidate in self._in_turn(candidates, costs):
-            for form in _forms(candidate):
-                cost = costs[form.index] if form is candidate else room.cost(form)
+        costs: dict[int, int] = {}
+        for candidate in self._in_turn(candidates, room):
+            for form in _worth_trying(candidate, room):
+                cost = room.cost(form)
+                costs[form.index] = max(cost)
                 if over := room.take(cost):
                     dropped[form.index] = over
                     continue
                 dropped.pop(form.index, None)
-                costs[form.index] = cost
                 fitting[form.index] = form.changed(tokens=max(cost))
                 break
         kept = [fitting[c.index] for c in candidates if c.index in fitting]
-        return StageResult(kept, dropped, costs={index: max(cost) for index, cost in costs.items()})
+        return StageResult(kept, dropped, costs=costs)
 
-    def _in_turn(self, candidates: Sequence[Candidate], costs: Mapping[int, tuple[int, int]]) -> list[Candidate]:
+    def _in_turn(self, candidates: Sequence[Candidate], room: Room) -> list[Candidate]:
         selected = sorted(by_rank(candidates), key=_turn)
         rest = [c for c in selected if self.first.isdisjoint((c.index, *c.merged))]
         if self.pick == "density":
-            rest.sort(key=lambda c: -(c.relevance or 0.0) / max(*costs[c.index], 1))
+            rest.sort(key=lambda c: -(c.relevance or 0.0) / max(*room.cost(c), 1))
         return [c for c in selected if not self.first.isdisjoint((c.index, *c.merged))] + rest
 
 
@@ -163,11 +171,13 @@ class Unexpanded:
         return StageResult([_as_given(c) if c.index in self.indices else c for c in candidates])
 
 
-def _forms(candidate: Candidate) -> list[Candidate]:
+def _worth_trying(candidate: Candidate, room: Room) -> list[Candidate]:
     """Return what may be shown of a candidate, the best first; what stands for several stays as it is."""
     if candidate.merged or candidate.text == candidate.chunk.text:
         return [candidate]
-    return [candidate, _as_given(candidate)]
+    given = _as_given(candidate)
+    hopeless = given.text in candidate.text and room.over(room.cost(given))
+    return [given] if hopeless else [candidate, given]
 
 
 def _as_given(candidate: Candidate) -> Candidate:

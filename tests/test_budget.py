@@ -166,6 +166,26 @@ def test_one_that_does_not_fit_with_its_headings_is_tried_as_it_was_given(stage:
     assert [c.text for c in stage([headed]).kept] == ["w w w"]
 
 
+def test_what_does_not_fit_as_it_was_given_is_not_counted_with_more_around_it() -> None:
+    counted: list[str] = []
+
+    class Noting(Words):
+        def count(self, text: str) -> int:
+            counted.append(text)
+            return super().count(text)
+
+    rows = [plain(0, 3), replace(plain(1, 4), text="more w w w w"), replace(plain(2, 1), text="more w")]
+    result = FitBudget(None, Noting(), cap=5)(rows)
+    assert [c.text for c in result.kept] == ["w w w", "more w"]
+    assert result.costs == {0: 3, 1: 4, 2: 2}
+    assert "more w w w w" not in counted
+
+
+def test_a_section_that_is_shorter_than_its_chunk_is_tried_first() -> None:
+    short = replace(plain(0, 9), text="of its own", parent=plain(9, 3).chunk)
+    assert [c.text for c in cap(5)([short]).kept] == ["of its own"]
+
+
 @given(rows, st.integers(0, 60), st.sampled_from(COUNTERS))
 def test_no_cap_is_ever_exceeded(candidates: list[Candidate], tokens: int, counter: Any) -> None:
     left = FitBudget(None, counter, cap=tokens)(candidates).kept
