@@ -2,7 +2,8 @@
 
 Every stage is on: access, revision, all kinds of duplicates, threshold, coverage, MMR by embeddings of 1,536
 dimensions, caps, sentences around each chunk from its parent, merging, token budget, order; in one row extract too. The
-chunks have 300 tokens each, three to a parent, and one in ten is a near copy. Their texts are of two kinds: prose of
+chunks have 300 tokens each, three to a parent and its source, so that those of one merge, and one in ten is a near
+copy. Their texts are of two kinds: prose of
 made-up words, a paragraph each; and the documentation in eval/data (or other labelled lists: `--lists FILE`), a dozen
 paragraphs each with lists and code, one in three set with typographic quotes and dashes, as texts of the web are. Their
 tokens have been counted before, as the grading does; those of what is made of them, expanded or extracted, have not but
@@ -108,23 +109,24 @@ def some_chunks(n: int, texts: list[str], typeset: bool) -> tuple[list[Chunk], d
         pieces = [next(left) for _ in range(3)]
         if typeset and len(parents) % 3 == 0:
             pieces = [piece.replace(" - ", " — ").translate(_TYPESET) for piece in pieces]
-        parents[name] = Chunk(text="\n\n".join(["First one.", *pieces, "Last one."]), id=name)
+        parent = parents[name] = Chunk(text="\n\n".join(["First one.", *pieces, "Last one."]), id=name)
         for piece in pieces:
             near = len(chunks) % 10 == 9
             text = f"{chunks[-3].text} Again." if near else piece
             vector = chunks[-3].embedding + 0.01 if near else vectors.standard_normal(DIMENSIONS, np.float32)
-            chunks.append(_chunk(len(chunks), text, None if near else name, vector))
+            chunks.append(_chunk(len(chunks), text, None if near else parent, vector))
     return chunks[:n], parents
 
 
-def _chunk(number: int, text: str, parent: str | None, vector: object) -> Chunk:
+def _chunk(number: int, text: str, parent: Chunk | None, vector: object) -> Chunk:
     return Chunk(
         text=text,
         id=number,
-        source_id=f"source-{number % 20}",
+        source_id=f"source of {parent.id}" if parent else f"source of {number}",
         status="active",
         authority="official" if number % 7 == 0 else None,
-        parent_id=parent,
+        parent_id=parent and parent.id,
+        start_char=parent and parent.text.index(text),
         heading_path=("Terms", f"Part {number % 5}"),
         query_ids=(f"q{number % 4}",),
         acl=("staff",),
