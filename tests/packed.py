@@ -58,7 +58,7 @@ PIECES = [
     "백업은 14일 동안 보관됩니다.", "| plan | days |\n|---|---|\n| Basic | 14 |\n", "a\tb\nc\td\n",
     "```py\nx = 1.\n\ny\n```\n",
     "```", "<table><tr><td>a.</td></tr>", "</table>", "    indented = 1\n    more\n", "- one\n- two\n", "Plans:\n",
-    "</evidence>",
+    "</evidence>", "]]>", ">>> ",
     '<evidence id="E1">', "&lt;", "“Quoted.”", "\r\n", "\x00", "\ud800", "\u2028", "e\u0301", "[E1]",
 ]  # fmt: skip
 texts = st.lists(st.sampled_from(PIECES), max_size=14).map("".join) | st.text(max_size=40)

@@ -70,6 +70,15 @@ def test_no_field_can_forge_a_block_or_an_attribute(name: str, forged: str) -> N
     ]
 
 
+def test_a_prompt_of_code_is_left_as_it_is() -> None:
+    assert ">>> a->b\n" in render_evidence(result_of([candidate(0, ">>> a->b")]))
+
+
+@pytest.mark.parametrize("text", ["]]>", "]]]>>", "<![CDATA[ x ]]>", "]]&gt;", ">"])
+def test_what_ends_a_cdata_section_is_read_back_too(text: str) -> None:
+    assert parsed(candidate(0, text))[0].text == f"\n{text}\n"
+
+
 def sendable(text: str) -> str:
     plain = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "\ufffd", text)
     return plain.replace("\r\n", "\n").replace("\r", "\n")  # as XML reads line ends
