@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -89,22 +89,34 @@ class ExpandParents:
         return [(min(here[0], within[0].start), max(here[1], within[-1].end))]
 
     def _sentences_around(self, text: str, here: Span, cuts: "_Cuts") -> list[Span]:
-        around = [unit for part in self._edges(text, here, cuts) for unit in self._units_near(text, part, here, cuts)]
-        touched = _touched(around, here)
-        if not touched:
-            return []
-        before, after = around[: touched[0]][::-1], around[touched[-1] + 1 :]
-        start = min(here[0], _start(around[touched[0]]), *map(_start, self._prose(before)))
-        end = max(here[1], _end(around[touched[-1]]), *map(_end, self._prose(after)))
-        return [(start, end)]
+        touched = _touched(cuts.stretches(text), here)
+        return [(self._first(text, here, touched.start, cuts), self._last(text, here, touched.stop - 1, cuts))]
 
-    def _edges(self, text: str, here: Span, cuts: "_Cuts") -> list[Span | Block]:
-        """Return the stretches where a place begins and ends, and as many on both sides as there are sentences more."""
-        stretches = cuts.stretches(text)
-        touched = _touched(stretches, here)
-        first, last = max(touched.start - self.sentences, 0), touched.stop + self.sentences
-        inner = max(touched.start + 1, touched.stop - 1)
-        return [*stretches[first : touched.start + 1], *stretches[inner:last]]
+    def _first(self, text: str, here: Span, stretch: int, cuts: "_Cuts") -> int:
+        """Return where the sentences before a place begin; it begins in that stretch."""
+        start, more = here[0], self.sentences
+        for near in cuts.stretches(text)[max(stretch - more, 0) : stretch + 1][::-1]:
+            for begins, ends, kind in reversed(self._units_near(text, near, here, cuts)):
+                if ends > here[0]:
+                    start = min(start, begins)
+                elif more and kind == "prose":
+                    start, more = begins, more - 1
+                else:
+                    return start
+        return start
+
+    def _last(self, text: str, here: Span, stretch: int, cuts: "_Cuts") -> int:
+        """Return where the sentences after a place end; it ends in that stretch."""
+        end, more = here[1], self.sentences
+        for near in cuts.stretches(text)[stretch : stretch + more + 1]:
+            for begins, ends, kind in self._units_near(text, near, here, cuts):
+                if begins < here[1]:
+                    end = max(end, ends)
+                elif more and kind == "prose":
+                    end, more = ends, more - 1
+                else:
+                    return end
+        return end
 
     def _units_near(self, text: str, stretch: Span | Block, here: Span, cuts: "_Cuts") -> list[Unit]:
         if here[0] <= stretch[0] and stretch[1] <= here[1]:  # It is shown, whatever it is.
@@ -125,9 +137,6 @@ class ExpandParents:
         if (start > block.start and not before) or (end < block.end and not after):
             return cuts.units(text, block)
         return whole
-
-    def _prose(self, outward: Sequence[Unit]) -> Iterator[Unit]:
-        return takewhile(lambda unit: unit[2] == "prose", outward[: self.sentences])
 
 
 class _Cuts:
