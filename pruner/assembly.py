@@ -211,11 +211,11 @@ def pack(
     seen = {name: parent for name, parent in open_.items() if _admitted(parent, config, asked)}
     alone: frozenset[int] = frozenset()
     grown, traces = run_stages(selected.left, _expansion(config, seen, split))
+    grown, checked = run_stages(grown, _guards(grown, config, asked))
+    fitting = _fitting(config, asked, counter, selected.first, split)
     while True:
-        left, merged = run_stages(grown, _merging(config, alone))
-        left, checked = run_stages(left, _guards(left, config, asked))
-        left, packed = run_stages(left, _fitting(config, asked, counter, selected.first, split))
-        stages = (*traces, *merged, *checked, *packed)
+        left, packed = run_stages(grown, [*_merging(config, alone), *fitting])
+        stages = (*traces, *checked, *packed)
         crowded = _crowded(selected, left, stages) - alone
         if not crowded:
             break
