@@ -125,11 +125,12 @@ class ExpandParents:
 
     def _cut_near(self, text: str, block: Block, here: Span, cuts: "_Cuts") -> list[Unit]:
         """Cut a block into units around a place: no more of a long one than is needed, as splitting takes long."""
-        if block.kind != "prose":
-            return [block]
         wanted = max(self.sentences, 1)
-        start = max(block.start, min(here[0], block.end) - wanted * _ROOM)
-        end = min(block.end, max(here[1], block.start) + wanted * _ROOM)
+        room = wanted * _ROOM
+        if block.kind != "prose" or block.end - block.start <= room:
+            return cuts.units(text, block)
+        start = max(block.start, min(here[0], block.end) - room)
+        end = min(block.end, max(here[1], block.start) + room)
         found = cuts.units(text, Block(start, end, "prose"))
         whole = found[start > block.start : len(found) - (end < block.end)]
         before = len(whole) >= wanted and _end(whole[wanted - 1]) <= here[0]

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TypeAlias
 
 from pruner.schema import By, Candidate, StageTrace
 
 __all__ = ["Stage", "StageResult", "run_stages"]
+
+_index = attrgetter("index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,10 @@ def run_stages(
         RuntimeError: a stage lost, invented or doubled a candidate; always a bug in that stage.
     """
     traces: list[StageTrace] = []
-    before = sorted(c.index for c in candidates)
+    before = sorted(map(_index, candidates))
     for stage in stages:
         result = stage(candidates)
-        kept = tuple(c.index for c in result.kept)
+        kept = tuple(map(_index, result.kept))
         if sorted((*kept, *result.dropped)) != before:
             raise RuntimeError(f"stage {_name(stage)} did not put each candidate in exactly one place")
         traces.append(_trace(stage, kept, result))

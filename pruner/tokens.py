@@ -27,6 +27,7 @@ _TABLES = {
     ),
 }
 _LONG = 20_000
+_LENGTH_BITS = _LONG.bit_length()
 _REMEMBERED = 50_000
 _BLANK_LINE = re.compile(r"\n\n(?=[^\s/])")
 
@@ -87,12 +88,12 @@ class TokenCounter:
         return self._total([text], self._in_paragraphs)
 
     def _total(self, pieces: Iterable[str], count: Callable[[str], int]) -> int:
-        total = 0
+        total, known = 0, self._known.get
         for piece in pieces:
             # Of two texts with the same bytes, one of wider characters, the hashes are equal in every process. A number
             # of both costs the garbage collector nothing, as a tuple would.
-            key = hash(piece) << _LONG.bit_length() | len(piece)
-            number = self._known.get(key)
+            key = hash(piece) << _LENGTH_BITS | len(piece)
+            number = known(key)
             if number is None:
                 number = count(piece)
                 self._remember(key, number)

@@ -494,7 +494,9 @@ async def test_a_chunk_whose_parent_does_not_fit_is_shown_alone() -> None:
 async def test_a_parent_is_cut_once_however_often_its_children_are_tried_anew() -> None:
     families = "abc"
     chunks = [{"text": f"{p}{n} is kept.", "parent_id": p} for p in families for n in range(3)]
-    parents = {p: "\n\n".join(f"Before. {p}{n} is kept. After." for n in range(3)) for p in families}
+    parents: dict[str | int, Any] = {
+        p: "\n\n".join(f"Before. {p}{n} is kept. After." for n in range(3)) for p in families
+    }
     split: list[str] = []
     one = pruner(expand="sentences", keep_top_k=0, token_budget=30)
 

@@ -1,10 +1,14 @@
+import warnings
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from pruner.candidates import Candidate, Chunk
-from pruner.similarity import embedding_cosines, jaccards, tfidf_cosines
+from pruner.similarity import embedding_cosines, jaccards, known_cosines, tfidf_cosines
 
 small_texts = st.lists(st.lists(st.integers(0, 5), max_size=8), max_size=30)
 
@@ -39,6 +43,26 @@ def test_embeddings_may_be_lists_or_arrays_of_any_kind() -> None:
     found = embedding_cosines(of_vectors([1, 0], (0.0, 2.0), np.array([3, 3], np.float16)))
     assert found is not None
     assert found == pytest.approx(np.array([[1, 0, 0.7071], [0, 1, 0.7071], [0.7071, 0.7071, 1]]), abs=1e-3)
+
+
+numbers = st.floats() | st.integers() | st.booleans() | st.sampled_from([None, "1.5", "x", 10**400, [1.0], 1j])
+
+
+@given(st.integers(1, 3).flatmap(lambda n: st.lists(st.lists(numbers, min_size=n, max_size=n), min_size=1, max_size=3)))
+def test_lists_are_read_as_numpy_reads_them_each_by_itself(vectors: list[list[Any]]) -> None:
+    def read(vector: list[Any]) -> NDArray[np.float32]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                row = np.array(vector, np.float32)
+            except (TypeError, ValueError, OverflowError):
+                return np.full(len(vector), np.nan, np.float32)
+        return row if row.ndim == 1 else np.full(len(vector), np.nan, np.float32)
+
+    found = known_cosines(of_vectors(*map(tuple, map(read, vectors))))
+    # Not every one of these is a chunk's embedding by right: only its first number is looked at.
+    usable = [Candidate(i, Chunk(text="t").model_copy(update={"embedding": v}), "t") for i, v in enumerate(vectors)]
+    assert np.array_equal(known_cosines(usable), found, equal_nan=True)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,9 @@ def _cut(pieces: list[tuple[str, int]], first: int) -> Iterator[str]:
             taken, tokens, wanted = "", 0, TOKENS
 
 
-def some_chunks(n: int, texts: list[str], typeset: bool) -> tuple[list[Chunk], dict[str | int, Chunk]]:
+def some_chunks(
+    n: int, texts: list[str], typeset: bool, floats: bool = False
+) -> tuple[list[Chunk], dict[str | int, Chunk]]:
     """Make chunks, and the parents that they are cut from, three of each."""
     vectors, left = np.random.default_rng(7), iter(texts)
     chunks: list[Chunk] = []
@@ -115,6 +117,8 @@ def some_chunks(n: int, texts: list[str], typeset: bool) -> tuple[list[Chunk], d
             text = f"{chunks[-3].text} Again." if near else piece
             vector = chunks[-3].embedding + 0.01 if near else vectors.standard_normal(DIMENSIONS, np.float32)
             chunks.append(_chunk(len(chunks), text, None if near else parent, vector))
+    if floats:
+        chunks = [chunk.model_copy(update={"embedding": chunk.embedding.tolist()}) for chunk in chunks]
     return chunks[:n], parents
 
 
@@ -125,8 +129,8 @@ def _chunk(number: int, text: str, parent: Chunk | None, vector: object) -> Chun
         source_id=f"source of {parent.id}" if parent else f"source of {number}",
         status="active",
         authority="official" if number % 7 == 0 else None,
-        parent_id=parent and parent.id,
-        start_char=parent and parent.text.index(text),
+        parent_id=parent.id if parent else None,
+        start_char=parent.text.index(text) if parent else None,
         heading_path=("Terms", f"Part {number % 5}"),
         query_ids=(f"q{number % 4}",),
         acl=("staff",),
@@ -153,9 +157,9 @@ def measured(ready: dict[str, Callable[[], Callable[[], object]]], runs: int) ->
     return lines
 
 
-def calls(n: int, kind: str, texts: list[str]) -> dict[str, Callable[[], Callable[[], object]]]:
+def calls(n: int, kind: str, texts: list[str], floats: bool = False) -> dict[str, Callable[[], Callable[[], object]]]:
     """Return what gets ready the calls that are measured with n chunks."""
-    chunks, parents = some_chunks(n, texts, kind == "documentation")
+    chunks, parents = some_chunks(n, texts, kind == "documentation", floats)
     levels = tuple(Grade(GRADES[i % len(GRADES)]) for i in range(n))
     graded = Grading(levels, (None,) * n, Status.OK)
 
@@ -205,6 +209,7 @@ def main() -> None:
     parser.add_argument("--profile", type=int, metavar="N", help="show where the time goes with N chunks")
     parser.add_argument("--lists", type=Path, default=LISTS, help="labelled lists to take the texts from")
     parser.add_argument("--sizes", type=int, nargs="+", default=[50, 500], metavar="N", help="chunks in a list")
+    parser.add_argument("--floats", action="store_true", help="embeddings as lists of floats, not as arrays")
     options = parser.parse_args()
     kinds = {"prose": made_up(max(options.sizes) + 3), "documentation": cut_from(options.lists)}
     if options.profile:
@@ -214,7 +219,7 @@ def main() -> None:
     sys.stdout.write(f"{'ms':<50}{'wall p50':>10}{'best':>8}{'processor p50':>16}{'best':>8}{'ratio':>8}\n")
     for n in options.sizes:
         for kind, texts in kinds.items():
-            sys.stdout.write("\n".join(measured(calls(n, kind, texts), options.runs)) + "\n")
+            sys.stdout.write("\n".join(measured(calls(n, kind, texts, options.floats), options.runs)) + "\n")
 
 
 if __name__ == "__main__":
