@@ -114,7 +114,7 @@ class PrunerConfig(BaseModel):
         default=5.0, description="seconds for the whole grading, retries included (local models: 180)"
     )
     threshold: Annotated[float, BeforeValidator(level), Field(ge=1, le=5)] = Field(
-        default=Grade.SUPPORTING, description="lowest level kept, 1..5 or its name"
+        default=float(Grade.SUPPORTING), description="lowest level kept, 1..5 or its name"
     )
     keep_top_k: Count = Field(default=2, description="the reranker's best few stay whatever their grade")
     min_score: Annotated[float, BeforeValidator(no_bool)] | None = Field(

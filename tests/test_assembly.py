@@ -537,6 +537,19 @@ async def test_the_trace_names_the_policy_and_equal_rules_have_equal_hashes() ->
     assert (traces[0].mmr_lambda, traces[0].budget) == (0.5, 100)
 
 
+@pytest.mark.parametrize(
+    "dial", [name for name, field in PrunerConfig.model_fields.items() if field.annotation is float]
+)
+def test_rules_are_equal_however_a_number_is_written(dial: str) -> None:
+    default = PrunerConfig.model_fields[dial].default
+    written = {
+        repr(PrunerConfig(**{dial: value}).selection_dials()) for value in (default, float(default), str(default))
+    }
+    assert written == {repr(PrunerConfig().selection_dials())}
+    whole = {PrunerConfig(**{dial: value}).policy_sha256 for value in (1, 1.0, "1")}
+    assert len(whole) == 1
+
+
 async def test_an_infinite_score_survives_the_traces_json() -> None:
     trace = pruner().assemble("q", [{"text": "a", "score": float("inf")}]).trace
     assert Trace.model_validate_json(trace.model_dump_json()) == trace
