@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     _write_csv(out / "curve.csv", by_slice)
     (out / "curve.md").write_text(_markdown(source, by_slice, traded), encoding="utf-8")
     note = f"{source.order_note}\n{source.graded_by}\nbands and bars: 95 % by bootstrap over questions"
-    save(draw_curve(by_slice[ALL], source.questions, note), out / "curve")
+    save(draw_curve(by_slice[ALL], source.questions, f"{note}; pale: settings off the line"), out / "curve")
     save(draw_slices({name: found for name, found in by_slice.items() if found[0].with_gold}, note), out / "slices")
     sys.stdout.write(f"{source.head}\n\n{trade_table(traded)}\n\nwritten into {out}\n")
     return 0

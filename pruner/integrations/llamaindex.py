@@ -123,8 +123,8 @@ class PrunerPostprocessor(BaseNodePostprocessor):
     def _begin(self, nodes: list[NodeWithScore], bundle: QueryBundle | None) -> tuple[str, Chunks]:
         if bundle is None:
             raise RequestError("there is nothing to prune by: give query_str or query_bundle")
-        model = self.pruner.config.model
-        _dispatcher.event(ReRankStartEvent(query=bundle, nodes=nodes, top_n=len(nodes), model_name=model))
+        started = ReRankStartEvent(query=bundle, nodes=nodes, top_n=len(nodes), model_name=self.pruner.model)
+        _dispatcher.event(started)
         keys = lookup(self.metadata_keys, page="page_label")
         return bundle.query_str, [_to_chunk(node, keys) for node in nodes]
 

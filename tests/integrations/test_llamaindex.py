@@ -72,7 +72,7 @@ def test_listeners_to_rerankers_hear_the_start_and_the_end(listener: Listener) -
     start, end = (e for e in listener.seen if isinstance(e, ReRankStartEvent | ReRankEndEvent))
     assert isinstance(start, ReRankStartEvent)
     assert isinstance(start.query, QueryBundle)
-    assert (start.query.query_str, len(start.nodes), start.model_name) == ("q", 5, "openai:gpt-4o-mini")
+    assert (start.query.query_str, len(start.nodes), start.model_name) == ("q", 5, "ScriptedBackend")
     assert isinstance(end, PruneEndEvent)
     assert [node.node.node_id for node in end.nodes] == ["alpha", "beta", "gamma", "epsilon"]
     assert (end.status, end.reason) == ("ok", None)
