@@ -212,14 +212,16 @@ def pack(
     alone: frozenset[int] = frozenset()
     grown, traces = run_stages(selected.left, _expansion(config, seen, split))
     grown, checked = run_stages(grown, _guards(grown, config, asked))
-    fitting = _fitting(config, asked, counter, selected.first, split)
+    fits = _fitting(config, counter, selected.first)
     while True:
-        left, packed = run_stages(grown, [*_merging(config, alone), *fitting])
-        stages = (*traces, *checked, *packed)
-        crowded = _crowded(selected, left, stages) - alone
+        left, fitted = run_stages(grown, [*_merging(config, alone), *fits])
+        crowded = _crowded(selected, left, fitted) - alone
         if not crowded:
             break
         alone |= crowded
+    extracts: list[Stage] = [Extract(asked.query, split), *fits] if config.extract and split else []
+    left, finished = run_stages(left, [*extracts, *_order(config)])
+    stages = (*traces, *checked, *fitted, *finished)
     shown = _shown(left)
     return Assembled(
         kept=tuple(left),
@@ -260,18 +262,14 @@ def _merging(config: PrunerConfig, alone: frozenset[int]) -> list[Stage]:
     return [] if config.expand == "off" else [*kept_small, MergeChildren()]
 
 
-def _fitting(
-    config: PrunerConfig, asked: Asked, counter: Counter, first: frozenset[int], split: Splitter | None
-) -> list[Stage]:
-    """Return what makes the evidence as short as asked for, and then puts it in order."""
-    limited = config.token_budget is not None or config.token_cap is not None
-    fits = [FitBudget(config.token_budget, counter, config.budget_pick, first, config.token_cap)] if limited else []
-    stages: list[Stage] = [*fits]
-    if config.extract and split:
-        stages += [Extract(asked.query, split), *fits]
-    if config.evidence_order != "reranker":
-        stages.append(Order(config.evidence_order))
-    return stages
+def _fitting(config: PrunerConfig, counter: Counter, first: frozenset[int]) -> list[Stage]:
+    if config.token_budget is None and config.token_cap is None:
+        return []
+    return [FitBudget(config.token_budget, counter, config.budget_pick, first, config.token_cap)]
+
+
+def _order(config: PrunerConfig) -> list[Stage]:
+    return [] if config.evidence_order == "reranker" else [Order(config.evidence_order)]
 
 
 def decide(prepared: Prepared, done: Assembled, grading: Grading) -> tuple[Decision, ...]:
