@@ -22,8 +22,10 @@ __all__ = ["Extract"]
 _LIMITING_WORDS = frozenset(
     """
     not no never nor neither without except excepted excepting exception exceptions unless however but only otherwise
-    although though nevertheless nicht kein keine keinem keinen keiner keines nie niemals ohne außer ausgenommen
-    ausnahme ausnahmen ausnahmsweise jedoch aber sofern allerdings sonst không chưa chẳng trừ ngoại nhưng tuy
+    although though nevertheless cannot none nothing nobody nowhere excluded excludes excluding exempt forbidden
+    prohibited impossible instead nicht kein keine keinem keinen keiner keines nichts niemand nie niemals ohne außer
+    ausgenommen ausgeschlossen ausnahme ausnahmen ausnahmsweise verboten unmöglich jedoch aber sofern allerdings sonst
+    nur không chưa chẳng cấm trừ ngoại nhưng tuy
     """.casefold().split()
 )
 # Each alternative begins with a sign of its own, so that a text without any is searched in no time.
@@ -31,6 +33,9 @@ _LIMITING_PARTS = re.compile(
     r"不|没|沒|未|无|無|勿|非(?!常)|除外|但|然而|例外|않|아니|없|못|제외|예외|다만|단,|하지만|그러나"
 )
 _CONTRACTED = (re.compile(r"n['’]t\b"), re.compile(r"N['’]T\b"))
+_ANNOUNCES = re.compile(r"[:：](?:[*_]+|</\w+>)*$")
+_ANNOUNCING_ENDS = frozenset(":：*_>")
+_LISTED = re.compile(r"\n[^\S\n]*(?=(?:[-*+•]|\d{1,3}[.)])\s)")
 
 
 class _Sentences(NamedTuple):
@@ -40,11 +45,15 @@ class _Sentences(NamedTuple):
         spans: in characters of the source chunk's own text.
         held: which terms of the query, and which limiting words, each holds.
         follows: whether each goes with the one before it.
+        introduced: of one in a list, the place of the sentence that stands before the list.
+        joins: whether each stands in the same piece of the source as the one before it.
     """
 
     spans: list[Span]
     held: list[frozenset[str]]
     follows: list[bool]
+    introduced: list[int | None]
+    joins: list[bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +62,9 @@ class Extract:
 
     A sentence counts by the rare terms of the query that it holds: their share of the weight (log of how rare among all
     sentences shown) of those that occur at all. A sentence that negates or excepts, and the one before it, stay or go
-    together; so do a table or code and the line with a colon before it, and neither is ever cut. A chunk that shares
-    nothing with the query stays whole: it was kept for another reason.
+    together; so do a table or code and the line with a colon or the heading before it, and neither is ever cut. A list
+    stays whole with the sentence before it, and an item stays with that sentence. A chunk that shares nothing with the
+    query stays whole: it was kept for another reason.
 
     Attributes:
         query: the question.
@@ -71,7 +81,7 @@ class Extract:
         asked = frozenset(terms(self.query))
         cut = [_sentences(c, asked | _LIMITING_WORDS, self.split) for c in candidates]
         enough = self._enough([held for found in cut for held in found.held], asked)
-        kept = [_only(c, found.spans, _wanted(found, enough)) for c, found in zip(candidates, cut, strict=True)]
+        kept = [_only(c, found, _wanted(found, enough)) for c, found in zip(candidates, cut, strict=True)]
         whole = sum(before is after for before, after in zip(candidates, kept, strict=True))
         return StageResult(kept, note=f"{whole} of {len(kept)} stay whole" if whole else "")
 
@@ -83,7 +93,12 @@ class Extract:
 
 
 def _wanted(found: _Sentences, enough: Mapping[frozenset[str], bool]) -> list[bool]:
-    wanted = [enough[words] for words in found.held]
+    told = [enough[words] for words in found.held]
+    wanted = told.copy()
+    for n, introduction in enumerate(found.introduced):
+        if introduction is not None:
+            wanted[n] |= told[introduction]
+            wanted[introduction] |= told[n]
     for run in _runs(found.follows):
         wanted[run] = [any(wanted[run])] * (run.stop - run.start)
     return wanted
@@ -91,17 +106,37 @@ def _wanted(found: _Sentences, enough: Mapping[frozenset[str], bool]) -> list[bo
 
 def _sentences(candidate: Candidate, heeded: frozenset[str], split: Splitter) -> _Sentences:
     """Cut what is shown of the source, each piece by itself, and look for words."""
-    found = _Sentences([], [], [])
-    before, announced = "", False
+    found = _Sentences([], [], [], [], [])
+    before, announced, headed = "", False, False
     for offset, stop in _pieces(candidate):
         text = candidate.source.text[offset:stop]
         cut = units(text, split)
         held = terms_held(text, [(start, end) for start, end, _ in cut], heeded)
+        listed = _introductions(text, cut, len(found.spans))
+        found.introduced.extend(listed)
         found.held.extend(held)
         found.spans.extend([(offset + start, offset + end) for start, end, _ in cut])
-        for (_, end, kind), limits in zip(cut, _limits(text, cut, held), strict=True):
-            found.follows.append(announced or (limits if kind == "prose" else before == kind == "table"))
-            before, announced = kind, text[end - 1] in ":："
+        found.joins.extend([n > 0 for n in range(len(cut))])
+        for (start, end, kind), limits, item in zip(cut, _limits(text, cut, held), listed, strict=True):
+            tied = limits if kind == "prose" else headed or before == kind == "table"
+            found.follows.append(tied or (announced and item is None))
+            before, headed = kind, text[start] == "#"
+            announced = text[end - 1] in _ANNOUNCING_ENDS and bool(_ANNOUNCES.search(text, max(start, end - 20), end))
+    return found
+
+
+def _introductions(text: str, sentences: Sequence[Unit], first: int) -> list[int | None]:
+    """Return for each sentence in a list the place, counted from `first`, of the one before the list."""
+    begins = {match.end() - 1 for match in _LISTED.finditer("\n" + text)}
+    found: list[int | None] = []
+    last, inside = 0, False
+    for n, (start, end, kind) in enumerate(sentences):
+        goes_on = inside and (kind != "prose" or text.count("\n", last, start) < 2 or text[start - 2 : start] == "  ")
+        if start in begins or goes_on:
+            found.append(found[-1] if inside else first + n - 1 if n else None)
+        else:
+            found.append(None)
+        inside, last = start in begins or goes_on, end
     return found
 
 
@@ -134,13 +169,13 @@ def _runs(follows: Sequence[bool]) -> list[slice]:
     return [slice(start, end) for start, end in runs if end - start > 1]
 
 
-def _only(candidate: Candidate, spans: Sequence[Span], wanted: Sequence[bool]) -> Candidate:
+def _only(candidate: Candidate, found: _Sentences, wanted: Sequence[bool]) -> Candidate:
     """Show the wanted sentences; all, if none or every one is."""
     if all(wanted) or not any(wanted):
         return candidate
     shown: list[Span] = []
-    for n, (start, end) in enumerate(spans):
-        if wanted[n] and n and wanted[n - 1]:
+    for n, (start, end) in enumerate(found.spans):
+        if wanted[n] and n and wanted[n - 1] and found.joins[n]:
             shown[-1] = (shown[-1][0], end)
         elif wanted[n]:
             shown.append((start, end))

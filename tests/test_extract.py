@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pruner.candidates import Candidate, Chunk
 from pruner.extract import Extract
 from pruner.parents import ExpandParents
+from pruner.passages import join
 from pruner.sentences import load_splitter, units
 from tests.packed import candidate, texts
 
@@ -55,7 +56,8 @@ def test_any_language_will_do(query: str, text: str, shown: str | None) -> None:
 @pytest.mark.parametrize(
     "limit",
     ["Except on cancelled plans.", "This isn't so on Pro.", "However, the law may ask for more.", "Unless you pay.",
-     "Das gilt nicht für Pro.", "Ausgenommen ist Pro.", "Trừ gói Pro.", "专业版除外。", "这不适用。",
+     "You cannot on Pro.", "Nothing is kept on Free.", "Free plans are excluded.",
+     "Nur auf Pro.", "Das gilt nicht für Pro.", "Ausgenommen ist Pro.", "Trừ gói Pro.", "专业版除外。", "这不适用。",
      "단, 프로는 다릅니다.",
      "프로는 해당되지 않습니다.", "プロを除外。"],
 )  # fmt: skip
@@ -78,6 +80,39 @@ def test_a_table_or_code_is_kept_whole(whole: str) -> None:
 def test_what_a_colon_announces_stays_with_it() -> None:
     text = f"The choir sings.\n\nThis is how long:\n\n{TABLE}\n\nTea is hot."
     assert extract(text) == [f"This is how long:\n\n{TABLE}"]
+
+
+@pytest.mark.parametrize("line", ["**Limits:**", "*Limits:*", "_Limits_:", "<b>Limits:</b>", "### Limits"])
+def test_a_line_of_emphasis_or_a_heading_announces_a_table_too(line: str) -> None:
+    assert extract(f"The choir sings.\n\n{line}\n\n{TABLE}\n\nTea is hot.") == [f"{line}\n\n{TABLE}"]
+
+
+STEPS = "1. Open the console. It is blue.\n2. Choose a project:\n\n       ls\n\n3. Press it."
+
+
+@pytest.mark.parametrize("line", ["To keep Basic backups:", "Basic backups are kept so.", "## Basic backups, kept"])
+@pytest.mark.parametrize("items", [STEPS, "- one\n- two\n\n  More of two.\n\n- three", "• one\n\n• two"])
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_a_list_comes_whole_with_what_introduces_it(line: str, items: str, gap: str) -> None:
+    text = f"The choir sings.\n\n{line}{gap}{items}\n\nTea is hot."
+    assert extract(text) == [f"{line}{gap}{items}"]
+
+
+def test_an_item_comes_with_what_introduces_it_and_without_the_others() -> None:
+    text = "The choir sings.\n\nPlans:\n\n- Free is free.\n- Basic backups are kept.\n- Pro is dear.\n\nTea is hot."
+    assert extract(text) == ["Plans:\n[…]\n- Basic backups are kept."]
+    assert extract("- Free is free.\n- Basic backups are kept.\n- Pro is dear.") == ["- Basic backups are kept."]
+
+
+def test_what_was_not_shown_before_is_not_shown() -> None:
+    text = "Basic backups are kept for 14 days. A secret. Pro backups are kept for 90 days."
+    shown = (0, 35), (46, len(text))
+    pieces = Candidate(0, Chunk(text=text), "\n[…]\n".join(text[start:end] for start, end in shown), spans=shown)
+    rest = "The choir sings."
+    both = pieces.changed(chunk=Chunk(text=f"{rest} {text}"), spans=((0, 16), *((s + 17, e + 17) for s, e in shown)))
+    [_, cut, _] = Extract(QUERY, SPLIT)([pieces, both, candidate(1, NOISE)]).kept
+    assert cut.text.endswith("Basic backups are kept for 14 days.\n[…]\nPro backups are kept for 90 days.")
+    assert "secret" not in cut.text
 
 
 def test_a_chunk_that_shares_nothing_with_the_query_stays_whole() -> None:
@@ -126,6 +161,23 @@ def test_whatever_is_shown_is_whole_sentences_verbatim_at_their_places(
             assert end - c.start in {end for _, end, _ in edges}
             assert c.chunk.text[start - c.start : end - c.start] in c.text
         assert c.text.replace("[…]", "").strip() or not c.chunk.text.strip()
+
+
+@given(lists, st.data())
+def test_whatever_is_shown_was_shown_before(candidates: list[Candidate], data: st.DataObject) -> None:
+    def cut(candidate: Candidate) -> Candidate:
+        text = candidate.chunk.text
+        edges = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)))
+        spans = [(s, e) for s, e in zip(edges[::2], edges[1::2], strict=False) if text[s:e].strip()]
+        if not spans:
+            return candidate
+        at = candidate.start
+        return candidate.changed(text=join(text, spans), spans=tuple((at + s, at + e) for s, e in spans))
+
+    pieces = list(map(cut, candidates))
+    for before, after in zip(pieces, Extract(QUERY, SPLIT, 0.01)(pieces).kept, strict=True):
+        known = before.spans or ((before.start, before.start + len(before.chunk.text)),)
+        assert all(any(s <= start and end <= e for s, e in known) for start, end in after.spans)
 
 
 @given(lists)
