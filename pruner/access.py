@@ -1,4 +1,4 @@
-"""Who may see a chunk, and whether its revision is in force; decided before anything else, and again at the end."""
+"""Who may see a chunk, and whether its revision is in force; decided before anything else, and again of parents."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -112,8 +112,8 @@ class FitBudget:
     """Keep what fits into a number of tokens; what does not is passed over, and the next one is tried.
 
     The protected come first, then the others in the order of their selection or by relevance per token. One that does
-    not fit with its parent or headings is tried as it was given; one that does not fit as it was given needs no count
-    with more around it, which most of a long list are.
+    not fit with its parent or headings is tried as it was given. Once something did not fit, one that does not fit as
+    it was given is not counted with more around it: it costs more.
 
     Attributes:
         budget: tokens for all blocks together, as `Room` counts them; None: any number.
@@ -136,7 +136,7 @@ class FitBudget:
         dropped: dict[int, By] = {}
         costs: dict[int, int] = {}
         for candidate in self._in_turn(candidates, room):
-            for form in _worth_trying(candidate, room):
+            for form in _worth_trying(candidate, room, tight=bool(dropped)):
                 cost = room.cost(form)
                 costs[form.index] = max(cost)
                 if over := room.take(cost):
@@ -171,12 +171,12 @@ class Unexpanded:
         return StageResult([_as_given(c) if c.index in self.indices else c for c in candidates])
 
 
-def _worth_trying(candidate: Candidate, room: Room) -> list[Candidate]:
+def _worth_trying(candidate: Candidate, room: Room, tight: bool) -> list[Candidate]:
     """Return what may be shown of a candidate, the best first; what stands for several stays as it is."""
     if candidate.merged or candidate.text == candidate.chunk.text:
         return [candidate]
     given = _as_given(candidate)
-    hopeless = given.text in candidate.text and room.over(room.cost(given))
+    hopeless = tight and given.text in candidate.text and room.over(room.cost(given))
     return [given] if hopeless else [candidate, given]
 
 

@@ -30,7 +30,8 @@ def render_evidence(result: PruneResult[Any]) -> str:
     """Write the kept chunks as blocks `<evidence id="E1" source=… revision=… page=… authority=…>`, in their order.
 
     Attributes a chunk does not have are left out. Content and attributes are escaped (`&lt;`), so that a chunk can
-    neither close its block nor open another; any XML parser gives the texts back. For the user turn.
+    neither close its block nor open another; any XML parser gives the texts back, every line end as a line
+    feed. For the user turn.
     """
     return "".join(header(c, number) + body(c) + FOOTER for number, c in enumerate(result.evidence, 1))
 

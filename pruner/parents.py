@@ -245,5 +245,5 @@ def _shown(candidate: Candidate, headings: Sequence[str]) -> Candidate:
     """Write the text anew: headings, then the spans of the source."""
     source, start = candidate.source.text, candidate.start
     spans = [(s - start, e - start) for s, e in candidate.spans] or [(0, len(source))]
-    above = " / ".join(headings)  # ">" would have to be escaped in a block.
+    above = " / ".join(headings)
     return candidate.changed(text=f"{above}\n\n{join(source, spans)}" if above else join(source, spans))

@@ -132,8 +132,9 @@ def _matrix(given: Sequence[Any], length: int) -> Matrix:
     """Read embeddings of one length, at once if they are all lists of numbers; what is none becomes NaN."""
     try:
         with np.errstate(over="ignore"):  # What is too large becomes infinite.
-            rows = _from_lists(given, length) if isinstance(given[0], list) else np.asarray(given, np.float32)
-    except (TypeError, ValueError, OverflowError):
+            plain = all(type(vector) is list for vector in given)
+            rows = _from_lists(given, length) if plain else np.asarray(given, np.float32)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # The last is of tensors that need a gradient.
         rows = np.empty(0, np.float32)
     if rows.shape == (len(given), length):
         return rows

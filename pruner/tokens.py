@@ -26,10 +26,12 @@ _TABLES = {
         "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     ),
 }
-_LONG = 20_000
-_LENGTH_BITS = _LONG.bit_length()
+_LONGEST = 100_000
+_LONGEST_PIECE = 20_000
+_LENGTH_BITS = _LONGEST.bit_length()
 _REMEMBERED = 50_000
 _BLANK_LINE = re.compile(r"\n\n(?=[^\s/])")
+_LINE_START = re.compile(r"(?<=\n)(?=[^\s/])")
 
 
 def estimate(text: str) -> int:
@@ -68,9 +70,9 @@ def _load_encoding() -> "Encoding | None":
 class TokenCounter:
     """Counts by tiktoken where a table lies on this machine, else by estimate. Never raises, never downloads.
 
-    A single text above 20 kB is always estimated: exact counting is superlinear on text without spaces. Counts are
-    remembered by hash and length, of texts, their paragraphs, sentences and attributes: a chunk is counted for the
-    prompt, comes back in other lists, and what is shown of it in the end is most of it again.
+    A text above 100,000 characters is always estimated, and so is a line above 20,000: exact counting is superlinear on
+    text without spaces. Counts are remembered by hash and length, of texts, their paragraphs, sentences and attributes:
+    a chunk is counted for the prompt, comes back in other lists, and what is shown in the end is most of it again.
 
     Attributes:
         name: the encoding that counts, or `estimate`.
@@ -83,7 +85,7 @@ class TokenCounter:
 
     def count(self, text: str) -> int:
         """Return the number of tokens in `text`."""
-        if self._encoding is None or len(text) > _LONG:
+        if self._encoding is None or len(text) > _LONGEST:
             return estimate(text)
         return self._total([text], self._in_paragraphs)
 
@@ -112,7 +114,10 @@ class TokenCounter:
 
     def _at_once(self, text: str) -> int:
         assert self._encoding is not None
-        return len(self._encoding.encode_ordinary(text))
+        if len(text) <= _LONGEST_PIECE:
+            return len(self._encoding.encode_ordinary(text))
+        lines = _LINE_START.split(text)
+        return self._total(lines, self._at_once) if len(lines) > 1 else estimate(text)
 
     def _remember(self, key: int, number: int) -> None:
         if len(self._known) >= _REMEMBERED:

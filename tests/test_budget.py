@@ -166,19 +166,29 @@ def test_one_that_does_not_fit_with_its_headings_is_tried_as_it_was_given(stage:
     assert [c.text for c in stage([headed]).kept] == ["w w w"]
 
 
-def test_what_does_not_fit_as_it_was_given_is_not_counted_with_more_around_it() -> None:
-    counted: list[str] = []
+class Noting(Words):
+    def __init__(self) -> None:
+        self.counted: list[str] = []
 
-    class Noting(Words):
-        def count(self, text: str) -> int:
-            counted.append(text)
-            return super().count(text)
+    def count(self, text: str) -> int:
+        self.counted.append(text)
+        return super().count(text)
 
-    rows = [plain(0, 3), replace(plain(1, 4), text="more w w w w"), replace(plain(2, 1), text="more w")]
-    result = FitBudget(None, Noting(), cap=5)(rows)
+
+def test_when_room_is_short_what_does_not_fit_as_it_was_given_is_not_counted_with_more_around_it() -> None:
+    counter = Noting()
+    full = replace(plain(1, 5), text="more w w w w w")
+    rows = [plain(0, 3), full, replace(plain(2, 4), text="more w w w w"), replace(plain(3, 1), text="more w")]
+    result = FitBudget(None, counter, cap=5)(rows)
     assert [c.text for c in result.kept] == ["w w w", "more w"]
-    assert result.costs == {0: 3, 1: 4, 2: 2}
-    assert "more w w w w" not in counted
+    assert result.costs == {0: 3, 1: 5, 2: 4, 3: 2}
+    assert "more w w w w" not in counter.counted
+
+
+def test_when_there_is_room_nothing_is_counted_that_is_not_shown() -> None:
+    counter = Noting()
+    FitBudget(None, counter, cap=99)([replace(plain(n, n + 1), text="more" + " w" * (n + 1)) for n in range(3)])
+    assert counter.counted == ["more w", "more w w", "more w w w"]
 
 
 def test_a_section_that_is_shorter_than_its_chunk_is_tried_first() -> None:

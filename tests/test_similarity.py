@@ -81,6 +81,26 @@ def test_embeddings_that_cannot_be_compared_are_none(vectors: tuple[object, ...]
     assert embedding_cosines(of_vectors(*vectors)) is None
 
 
+class Tensor:
+    """One that refuses to become an array, as those of torch do that need a gradient."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: int) -> float:
+        return 1.0
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+
+@pytest.mark.parametrize("other", [[1.0, 2.0], np.array([1.0, 2.0]), np.ma.array([1.0, 2.0], mask=[False, False])])
+def test_what_cannot_be_read_takes_nothing_from_the_others(other: object) -> None:
+    found = known_cosines(of_vectors([2.0, 4.0], other, Tensor()))
+    assert found[0, 1] == pytest.approx(1)
+    assert np.isnan(found[2]).all()
+
+
 @given(st.lists(st.integers(-3, 3), min_size=2, max_size=2).filter(any), st.integers(-43, 37), st.integers(-43, 37))
 def test_the_length_of_an_embedding_does_not_count(vector: list[int], one: int, other: int) -> None:
     wanted = embedding_cosines(of_vectors(vector, [1, 2]))

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
-from pruner.tokens import TokenCounter, estimate
+from pruner.tokens import _LINE_START, TokenCounter, estimate
 
 
 def test_counts_by_a_table_when_one_is_on_the_machine() -> None:
@@ -39,9 +39,20 @@ def test_a_damaged_table_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert TokenCounter().name == "estimate"
 
 
-def test_a_very_long_text_is_estimated() -> None:
-    text = "x" * 30_000
+@pytest.mark.parametrize(
+    "text", ["x" * 30_000, "word " * 30_000, "| a | b |\n" * 11_000], ids=["line", "text", "table"]
+)
+def test_a_very_long_text_or_line_is_estimated(text: str) -> None:
     assert TokenCounter().count(text) == estimate(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["| a | b |\n" * 6_000, "1. One\r\n\r\n//\n / \n" * 3_000, "x" * 15_000 + "\n" + "y" * 9_000]
+)
+def test_a_long_text_is_counted_by_its_lines(text: str) -> None:
+    counter = TokenCounter()
+    assert counter._encoding is not None
+    assert counter.count(text) == len(counter._encoding.encode_ordinary(text))
 
 
 @given(st.text(max_size=200))
@@ -89,6 +100,8 @@ def test_a_text_counts_as_much_in_pieces_as_in_one(merging: tiktoken.Encoding, t
     counter._encoding = merging
     for text in texts:
         assert counter.count(text) == len(merging.encode_ordinary(text))
+        lines = _LINE_START.split(text)
+        assert sum(len(merging.encode_ordinary(line)) for line in lines) == len(merging.encode_ordinary(text))
 
 
 @given(st.text(st.characters(max_codepoint=255), min_size=2, max_size=40).filter(lambda text: len(text) % 2 == 0))
