@@ -3,14 +3,14 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from pruner.lexicon import KINDS, KNOWN, OPPOSITE_BEGINNINGS, SAME_UNIT
+from pruner.lexicon import KINDS, KNOWN, NUMBER_WORDS, OPPOSITE_BEGINNINGS, OPPOSITES, SAME_NAME
 from pruner.skeletons import LEFT_OUT, folded, is_number, skeletons, spelled, tokens
 from pruner.wordnumbers import Numbers
 
@@ -21,6 +21,8 @@ _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+|(?:\.\d{3}){2,})")
 _DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 # Bits, which are no bytes; thousandths, which are no millions.
 _CASED = re.compile(r"[KMGTm](?<![^\W\d_].)(?:(?<=[KMGT])b|(?<=[KMG])Bps|(?<=m)W)(?![^\W\d_])")
+_LETTER = re.compile(r"[a-hj-ru-z]")  # As of zone A; s and t are ends of words, i is one.
+_ROMAN = re.compile(r"(?=[ivx])x{0,3}(?:ix|iv|v?i{0,3})")
 _SHORTEST_STEM = 4  # Undo is not the opposite of do, nor unit of it.
 _WRITTEN = str.maketrans("−–‐⁄", "---/", " '’")
 
@@ -104,18 +106,24 @@ def _cased_units(text: str) -> list[Fact]:
 
 
 def _opposites(a: Sequence[str], b: Sequence[str]) -> Difference | None:
-    """Find two words, one in each text, of which one negates the other by how it begins."""
-    only_a, only_b = set(a).difference(b), set(b).difference(a)
+    """Find two words, one in each text, of which one is the opposite of the other, or another letter or numeral."""
+    only_a, only_b = ((Counter(x) - Counter(y)).keys() for x, y in ((a, b), (b, a)))
     if found := _negated(only_a, only_b):
         return "negation", found[:1], found[1:]
     if found := _negated(only_b, only_a):
         return "negation", found[1:], found[:1]
+    for is_label in (_LETTER.fullmatch, _ROMAN.fullmatch):
+        of_a, of_b = (tuple(sorted(filter(is_label, words))) for words in (only_a, only_b))
+        if of_a and of_b:
+            return "number", of_a, of_b
     return None
 
 
-def _negated(words: set[str], others: set[str]) -> tuple[str, ...]:
+def _negated(words: Set[str], others: Set[str]) -> tuple[str, ...]:
     """Return the first word that negates another, and that one."""
     for word in sorted(words):
+        if opposites := sorted(OPPOSITES.get(word, frozenset()) & others):
+            return word, opposites[0]
         for negated, plain in OPPOSITE_BEGINNINGS:
             other = plain + word[len(negated) :]
             if word.startswith(negated) and len(word) >= len(negated) + _SHORTEST_STEM and other in others:
@@ -186,9 +194,11 @@ def _kind(word: str) -> str:
 
 def _value(kind: str, word: str) -> str:
     """Write a fact in one way, whatever way it is written in."""
-    if kind == "unit":
-        return SAME_UNIT.get(word, word)
-    return _number(word) if kind in ("number", "date") else word
+    if kind in ("unit", "date") and word in SAME_NAME:
+        return SAME_NAME[word]
+    if kind in ("number", "date"):
+        return NUMBER_WORDS.get(word) or _number(word)
+    return word
 
 
 def _number(token: str) -> str:

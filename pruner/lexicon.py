@@ -9,9 +9,11 @@ __all__ = [
     "KINDS",
     "KNOWN",
     "KOREAN_NUMERALS",
+    "NUMBER_WORDS",
     "NUMERALS",
+    "OPPOSITES",
     "OPPOSITE_BEGINNINGS",
-    "SAME_UNIT",
+    "SAME_NAME",
     "UNIT_SIGNS",
 ]
 
@@ -67,9 +69,13 @@ _NEGATIONS = _words("""
     아니 않 없 안 못 금지 불가 비 미 무 불
     !=
 """)
-SAME_UNIT = {
+SAME_NAME = {
     written: names.split()[0]
     for names in (
+        *("january jan januar", "february feb februar", "march mar märz", "april apr", "may mai", "june jun juni"),
+        *("july jul juli", "august aug", "september sep sept", "october oct oktober okt", "november nov"),
+        "december dec dezember dez",
+        "$ dollar dollars",
         "% percent prozent",
         "second s sec secs seconds sekunde sekunden",
         "minute min mins minutes minuten",
@@ -92,12 +98,36 @@ SAME_UNIT = {
     )
     for written in names.split()
 }
-"""Units written in several ways, and the name that stands for each."""
+"""Units and months written in several ways, and the name that stands for each."""
+NUMBER_WORDS = {
+    word: str(number)
+    for words in (
+        """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+        seventeen eighteen nineteen twenty""",
+        """null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
+        siebzehn achtzehn neunzehn zwanzig""",
+    )
+    for number, word in enumerate(words.split())
+}
+"""What numbers that are written out are in digits."""
 # How two words begin that are opposites if they go on alike, or nearly always are.
 OPPOSITE_BEGINNINGS = (
     *((negating, "") for negating in ("un", "in", "im", "il", "ir", "non", "dis", "de")),
     *[("dis", "en"), ("ex", "in"), ("de", "in"), ("ex", "im"), ("ab", "auf"), ("aus", "ein")],
 )
+OPPOSITES = {
+    one: frozenset(others)
+    for pairs in (
+        "true false|on off|yes no|allow deny|allows denies|allowed denied|allowed forbidden|accept reject",
+        "accepts rejects|accepted rejected|open closed|public private|required optional|mandatory optional",
+        "above below|over under|higher lower|high low|up down|start stop|starts stops|started stopped|win lose",
+        "pass fail|passes fails|passed failed|synchronous asynchronous|left right|ascending descending",
+        "wahr falsch|ja nein|erlaubt verboten|öffentlich privat|oben unten|hoch niedrig|an aus",
+    )
+    for pair in pairs.split("|")
+    for one, *others in (pair.split(), pair.split()[::-1])
+}
+"""Words of which one takes the place of the other where a text says the opposite."""
 NUMERALS = "零一二三四五六七八九十百千万萬亿億两兩半"
 # Of Korean, as many of these signs are parts of words too, only what stands before a counter.
 KOREAN_NUMERALS = "한두세네다섯여섯일곱여덟아홉열스물무서른마흔쉰이삼사오육칠팔구십백천만억조"

@@ -115,8 +115,10 @@ def tokens(text: str) -> list[str]:
 
 
 def spelled(text: str) -> str:
-    """Spell out the negations that are written onto other words."""
-    text = text.replace("’", "'").replace("cannot", "can not")
+    """Spell out the negations that are written onto other words; write genitives and hours of the day in one way."""
+    text = text.replace("’", "'").replace("'s", "s").replace("cannot", "can not")
+    if ".m." in text:
+        text = text.replace("a.m.", "am").replace("p.m.", "pm")
     if "'" in text and "n't" in text:  # The first is found at once.
         for written, meant in _CONTRACTIONS:
             text = text.replace(written, meant)
