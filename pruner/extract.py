@@ -128,6 +128,8 @@ def _sentences(candidate: Candidate, heeded: frozenset[str], split: Splitter) ->
 def _introductions(text: str, sentences: Sequence[Unit], first: int) -> list[int | None]:
     """Return for each sentence in a list the place, counted from `first`, of the one before the list."""
     begins = {match.end() - 1 for match in _LISTED.finditer("\n" + text)}
+    if not begins:
+        return [None] * len(sentences)
     found: list[int | None] = []
     last, inside = 0, False
     for n, (start, end, kind) in enumerate(sentences):
