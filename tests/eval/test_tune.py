@@ -206,6 +206,7 @@ def test_a_check_takes_the_dials_in_force(
     [
         ("PRUNER_MODEL", "openai:another", "graded with model 'openai:gpt-4o-mini', in use is 'openai:another'"),
         ("PRUNER_MAX_CHUNKS", "7", "max_chunks is set and is not measured here"),
+        ("PRUNER_TOKEN_BUDGET", "90", "token_budget is set and is not measured here"),
         ("PRUNER_THRESHOLD", "9", "threshold"),
     ],
 )
