@@ -2,8 +2,8 @@
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -12,7 +12,7 @@ from eval.cases import Case, load_graded
 from eval.errors import EvalError
 from eval.points import Draws
 from eval.records import LISTWISE
-from eval.strategies import STRATEGIES, Configuration, Dial, configurations, lacking
+from eval.strategies import STRATEGIES, Configuration, Dial, configurations, lacking, not_applied, short_of
 from eval.sweep import Sweep, sweep
 from pruner.config import PrunerConfig
 
@@ -40,17 +40,21 @@ class Source:
         cases: the questions.
         order: whose order their lists are in, where `meta.order` does not say so.
         left_out: number of questions that could not be used.
+        lacking: strategy → how many of them lacked what it goes by.
+        omitted: strategies that cannot be applied to so many of the questions, and are therefore left out.
         ungraded: number of lists that no record is of.
     """
 
     cases: tuple[Case, ...]
     order: str | None = None
     left_out: int = 0
+    lacking: Mapping[str, int] = field(default_factory=dict)
+    omitted: Mapping[str, int] = field(default_factory=dict)
     ungraded: int = 0
 
     def swept(self, swept: Sweep) -> "Source":
         """Return what a sweep has used of it."""
-        return replace(self, cases=swept.cases, left_out=swept.left_out)
+        return replace(self, cases=swept.cases, left_out=swept.left_out, lacking=swept.lacking, omitted=swept.omitted)
 
     @property
     def head(self) -> str:
@@ -60,9 +64,11 @@ class Source:
     @property
     def notes(self) -> list[str]:
         """The sentences of the head."""
-        lacking = f"{self.left_out} more are left out: they lack what a strategy goes by (see --strategy)"
-        ungraded = f"{self.ungraded} lists of these files have no grading: nothing here is about them"
-        told = [*([lacking] if self.left_out else []), *([ungraded] if self.ungraded else [])]
+        names = ", ".join(f"{name} ({count})" for name, count in self.lacking.items())
+        told = [f"{self.left_out} more are left out: they lack what is gone by for {names}"] if self.left_out else []
+        told += [not_applied(self.omitted)] if self.omitted else []
+        if self.ungraded:
+            told.append(f"{self.ungraded} lists of these files have no grading: nothing here is about them")
         return [self.questions, *told, self.order_note, self.graded_by]
 
     @property
@@ -171,9 +177,11 @@ def sweep_of(source: Source, strategies: Sequence[str] | None = None) -> Sweep:
     if wrong := sorted(set(strategies or ()) - STRATEGIES.keys()):
         raise EvalError(f"no strategy {wrong[0]!r}; there are {', '.join(STRATEGIES)}")
     found = configurations(source.cases, strategies)
-    if not found:
-        raise EvalError(lacking(strategies or ()))
-    return sweep(source.cases, found)
+    omitted = short_of(source.cases, found)
+    usable = [configuration for configuration in found if configuration.strategy not in omitted]
+    if not usable:
+        raise EvalError(not_applied(omitted) if omitted else lacking(strategies or ()))
+    return replace(sweep(source.cases, usable), omitted=omitted)
 
 
 def read_configuration(text: str) -> Configuration:
