@@ -55,6 +55,22 @@ def test_a_decision_log_is_summed_up_by_day() -> None:
     assert done.total.tokens_after == 400 + 1_000
 
 
+def test_what_was_sent_before_is_what_the_line_says_and_not_the_whole_list() -> None:
+    done = replay(told(decision(baseline=[0, 1, 2])), never)
+    assert (done.total.chunks_before, done.total.tokens_before) == (3, 600)
+    assert (done.total.chunks_after, done.total.tokens_after) == (2, 400)
+
+
+def test_pruning_that_sends_more_than_before_saves_less_than_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = written(tmp_path / "log.jsonl", decision(baseline=[0]))
+    assert main(["replay", str(log), *PRICES]) == 0
+    said = capsys.readouterr().out
+    assert "-300.0 % of the chunks' tokens are not sent" not in said
+    assert "300.0 % more of the chunks' tokens are sent than before: $0.3000 more for the generator's input" in said
+
+
 def test_fallbacks_are_counted_with_their_reason() -> None:
     lost = decision(
         status="fallback",
@@ -76,6 +92,7 @@ def test_lines_of_the_baseline_arm_are_not_counted() -> None:
     [
         *(b"{", b"[]", b"null", b"\xff", {"kept": [0]}),
         *(decision(kept=[9]), decision(tokens=[1]), decision(kept=[0, 0]), decision(kept=[-1])),
+        *(decision(baseline=value) for value in ([4], [-1], [0, 0], None, ["0"], 2)),
         *(decision(latency=value) for value in (math.nan, math.inf, -1, "soon")),
         *(decision(usage={**decision()["usage"], "cost": value}) for value in (math.nan, -0.1, "much")),
         *(decision(tokens=[9, 9, 9, value]) for value in (-9, math.nan)),
