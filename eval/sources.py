@@ -8,7 +8,7 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from eval.cases import Case, load_graded
+from eval.cases import Case, load_cases
 from eval.errors import EvalError
 from eval.points import Draws
 from eval.records import LISTWISE
@@ -42,7 +42,7 @@ class Source:
         left_out: number of questions that could not be used.
         lacking: strategy → how many of them lacked what it goes by.
         omitted: strategies that cannot be applied to so many of the questions, and are therefore left out.
-        ungraded: number of lists that no record is of.
+        aside: what was not loaded, in a sentence each.
     """
 
     cases: tuple[Case, ...]
@@ -50,7 +50,7 @@ class Source:
     left_out: int = 0
     lacking: Mapping[str, int] = field(default_factory=dict)
     omitted: Mapping[str, int] = field(default_factory=dict)
-    ungraded: int = 0
+    aside: Sequence[str] = ()
 
     def swept(self, swept: Sweep) -> "Source":
         """Return what a sweep has used of it."""
@@ -67,9 +67,7 @@ class Source:
         names = ", ".join(f"{name} ({count})" for name, count in self.lacking.items())
         told = [f"{self.left_out} more are left out: they lack what is gone by for {names}"] if self.left_out else []
         told += [not_applied(self.omitted)] if self.omitted else []
-        if self.ungraded:
-            told.append(f"{self.ungraded} lists of these files have no grading: nothing here is about them")
-        return [self.questions, *told, self.order_note, self.graded_by]
+        return [self.questions, *told, *self.aside, self.order_note, self.graded_by]
 
     @property
     def questions(self) -> str:
@@ -106,9 +104,15 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--records", action="append", type=Path, default=[], help="gradings of `grade`; may be repeated"
     )
-    parser.add_argument("--cut", type=whole_number, help="judge only the first so many chunks of each list")
     parser.add_argument(
-        "--only", action="append", metavar="NAME=VALUE", default=[], help="of several gradings those by one setup"
+        "--cut", type=whole_number, help="judge only the first so many chunks of each list, by their gradings"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME=VALUE",
+        default=[],
+        help="of several gradings those by one setup, by name as messages show it (dials=none)",
     )
     parser.add_argument("--order", help="whose order the lists are in, such as BM25 (default: what `meta.order` says)")
 
@@ -162,10 +166,10 @@ def load_source(options: argparse.Namespace) -> Source:
         EvalError: a file is unusable, or no question has a needed chunk in its list.
     """
     only = dict(_pair(text) for text in options.only)
-    cases, ungraded = load_graded(options.data, options.records, cut=options.cut, only=only)
-    if not any(case.needed for case in cases):
+    loaded = load_cases(options.data, options.records, cut=options.cut, only=only)
+    if not any(case.needed for case in loaded.cases):
         raise EvalError("no question has a needed chunk in its list: there is nothing to measure recall by")
-    return Source(tuple(cases), options.order, ungraded=ungraded)
+    return Source(tuple(loaded.cases), options.order, aside=loaded.notes)
 
 
 def sweep_of(source: Source, strategies: Sequence[str] | None = None) -> Sweep:

@@ -110,12 +110,15 @@ def load_ways(data: Sequence[Path], records: Sequence[Path], cut: int | None) ->
     """Read each file of records as one way, on the lists that all of them graded; twice where it has mean levels.
 
     Raises:
-        EvalError: a file is unusable, or there is no list that all graded and that has needed and other chunks.
+        EvalError: a file is unusable, or there is no list that all graded and that has needed and other chunks; or
+            they graded different numbers of a list's chunks.
     """
-    found = [
-        {(c.dataset, c.id): c for c in load_cases(data, [path], cut=cut) if LISTWISE in c.records} for path in records
-    ]
+    loaded = [load_cases(data, [path], cut=cut).cases for path in records]
+    found = [{(c.dataset, c.id): c for c in cases if LISTWISE in c.records} for cases in loaded]
     shared = [key for key in found[0] if all(key in cases for cases in found)]
+    for key in shared:
+        if len(lengths := {cases[key].n for cases in found}) > 1:
+            raise EvalError(f"of {key[1]!r} ({key[0]}) these graded {sorted(lengths)} chunks; choose with --cut")
     if not any(0 < len(found[0][key].needed) < found[0][key].n for key in shared):
         raise EvalError("there is no list that all of these graded and that holds needed and other chunks")
     kept = [tuple(cases[key] for key in shared) for cases in found]

@@ -201,6 +201,15 @@ def test_a_query_without_a_grading_says_what_to_run(tmp_path: Path, capsys: pyte
     assert len(said.strip().splitlines()) == 1
 
 
+def test_a_query_with_chunks_that_not_everyone_may_see_is_passed_over_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hidden = {**QUERY, "chunks": [{"id": "0", "text": "t", "acl": ["staff"]}]}
+    log = written(tmp_path / "log.jsonl", QUERY, hidden)
+    assert main(["replay", str(log), "--records", str(graded(tmp_path))]) == 0
+    assert "1 lines were passed over: chunks[0].acl: who may see a chunk is not measured" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("price", ["free", "nan", "-1"])
 def test_a_wrong_price_is_one_line(price: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -161,6 +161,18 @@ def test_lists_without_a_grading_are_counted_in_the_head(tmp_path: Path, capsys:
     assert "7 lists of these files have no grading: nothing here is about them" in run(capsys, *arguments)[1]
 
 
+def test_repeated_questions_prove_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = write_lists(tmp_path, dict(list(GOOD.items())[:60]))
+    paths = [Path(arguments[0]), Path(arguments[2])]
+    for path in paths:
+        once = path.read_text(encoding="utf-8")
+        path.write_text("".join(once.replace('"id": "q', f'"id": "{copy}q') for copy in "abc"), encoding="utf-8")
+    code, out = run(capsys, *arguments)
+    assert code == 1
+    assert "120 lists repeat another's question and chunks under another id: counted once" in out
+    assert "48 questions show no more than 93.9%" in out
+
+
 def test_a_model_that_loses_too_much_qualifies_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = {f"q{q}": ([5, 4, 4, 4, 4, 4, 1], [6] if q % 3 else [0]) for q in range(300)}
     code, out = run(capsys, *write_lists(tmp_path, bad))
