@@ -186,6 +186,22 @@ def test_a_query_with_its_chunks_is_decided_by_its_recorded_grading(
     assert (said["chunks"], said["tokens"]) == ([4, 3], [100, 30])
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_lists_that_were_graded_in_two_ways_are_refused_in_one_line(
+    files: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = written(tmp_path / "log.jsonl", QUERY)
+    first = graded(tmp_path).rename(tmp_path / "w1.jsonl")
+    second = graded(tmp_path, model="openai:other")
+    if files == 1:
+        first.write_text(first.read_text(encoding="utf-8") + second.read_text(encoding="utf-8"), encoding="utf-8")
+    given = [first, second][:files]
+    assert main(["replay", str(log), *(part for path in given for part in ("--records", str(path)))]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("graded in another way than what is before; give one way at a time\n")
+    assert said.count("\n") == 1
+
+
 def test_other_dials_decide_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = written(tmp_path / "log.jsonl", QUERY)
     keep = ["--keep", "listwise threshold=3 keep_top_k=0 scoring=grade"]

@@ -115,6 +115,7 @@ def test_the_command_prints_lines_that_set_what_it_found(
     assert "order of the lists: BM25, not a neural reranker" in out
     assert "36 questions put" in out
     assert "144 others test them" in out
+    assert "Which are which depends on --seed (here 0), and so may the choice" in out
     assert "SHOWN: listwise threshold=4 keep_top_k=1 scoring=grade keeps at least 96.0%" in out
     assert "at least 74, if not one is lost (117 if one is, 156 if two are)" in out
     toml, env = (found[1] for found in re.finditer(r"```(?:toml)?\n(.*?)\n```", out, re.DOTALL))
