@@ -74,12 +74,14 @@ class Loaded:
     @property
     def notes(self) -> list[str]:
         """What was left aside, in a sentence each."""
-        told = []
-        if self.repeated:
-            told.append(f"{self.repeated} lists repeat another's question and chunks under another id: counted once")
-        if self.ungraded:
-            told.append(f"{self.ungraded} lists of these files have no grading: nothing here is about them")
-        return told
+        ungraded = f"{self.ungraded} lists of these files have no grading: nothing here is about them"
+        return [*self.repeats, *([ungraded] if self.ungraded else [])]
+
+    @property
+    def repeats(self) -> list[str]:
+        """The sentence about equal lists, if there are any."""
+        told = f"{self.repeated} lists repeat another's question and chunks under another id: counted once"
+        return [told] if self.repeated else []
 
 
 def load_cases(
@@ -137,7 +139,7 @@ def _distinct(cases: Iterable[Case]) -> list[Case]:
     first: dict[str, Case] = {}
     for case in cases:
         known = first.setdefault(case.list_sha256, case)
-        if (known.needed, known.missing) != (case.needed, case.missing):
+        if known.needed != case.needed:
             raise EvalError(
                 f"{known.id!r} of {known.dataset!r} and {case.id!r} of {case.dataset!r} are the same question and list "
                 "with two labels; correct one of them, or take it out"

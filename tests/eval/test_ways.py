@@ -88,6 +88,18 @@ def test_ways_without_a_list_in_common_are_refused_in_one_line(
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
+def test_equal_lists_are_counted_once_and_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_lists(tmp_path, {"one": ([5, 1], [0])})
+    for path in (Path(first[0]), Path(first[2])):
+        once = path.read_text(encoding="utf-8")
+        path.write_text(once + once.replace('"id": "one"', '"id": "two"'), encoding="utf-8")
+    assert main(["ways", *first, "--resamples", "20"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1 lists that all of these graded")
+    assert "\n\n1 lists repeat another's question and chunks under another id: counted once\n\n|" in said
+    assert said.endswith("|\n")
+
+
 def test_two_ways_in_one_file_are_refused_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = write_lists(tmp_path, {"one": ([5, 1], [0])})
     other = write_lists(tmp_path, {"one": ([5, 1], [0])}, dials="temperature=1.0")
