@@ -16,12 +16,14 @@ from eval.errors import EvalError
 from eval.jsonl import parse_object, read_lines, read_objects
 from eval.markdown import table
 from eval.points import Estimate
+from eval.statistics import student
 
 __all__ = ["Arms", "is_decision_log", "read_arms", "read_outcomes", "told"]
 
 ARMS = ("pruner", "baseline")
 MEASURES = {"chunks": "chunks sent", "tokens": "tokens sent", "fallback": "fallbacks", "outcome": "outcome"}
-_Z = 1.959964
+# As good as infinitely many.
+_MANY = 1e6
 
 
 @dataclass(slots=True)
@@ -45,22 +47,28 @@ class Arms:
     Attributes:
         others: lines of other modes than `ab`.
         unreadable: lines that are none.
+        keyless: requests without a key; each is a user of its own.
     """
 
     units: dict[str, dict[str, Unit]] = field(default_factory=lambda: {arm: defaultdict(Unit) for arm in ARMS})
     others: int = 0
     unreadable: int = 0
+    keyless: int = 0
 
     def requests(self, arm: str) -> int:
         """How many requests an arm had."""
         return sum(unit.counts["chunks"] for unit in self.units[arm].values())
+
+    def users(self, arm: str, measure: str) -> list[Unit]:
+        """Return the users of an arm of whom the measure is known."""
+        return [unit for unit in self.units[arm].values() if unit.counts[measure]]
 
     def mean(self, arm: str, measure: str) -> tuple[float, float]:
         """Return the mean over an arm's requests and its standard error; nan where there are none, or one user.
 
         The error is that of a ratio of sums over users (Deng, Knoblich, Lu, KDD 2018: the delta method).
         """
-        units = list(self.units[arm].values())
+        units = self.users(arm, measure)
         count = sum(unit.counts[measure] for unit in units)
         if not count:
             return math.nan, math.nan
@@ -100,7 +108,7 @@ def read_arms(paths: Iterable[Path], outcomes: Mapping[str, float]) -> Arms:
     """Sum up the arms of decision logs.
 
     Raises:
-        EvalError: there is no line of mode `ab`, or none of one of the arms.
+        EvalError: there is no line of mode `ab`, or none of one of the arms; or no outcome is of a request.
     """
     arms = Arms()
     for line in _lines(paths, arms):
@@ -108,6 +116,8 @@ def read_arms(paths: Iterable[Path], outcomes: Mapping[str, float]) -> Arms:
     for arm in ARMS:
         if not arms.units[arm]:
             raise EvalError(f"the log holds no request of mode 'ab' in the arm {arm!r}; `replay` sums up other modes")
+    if outcomes and not _has(arms, "outcome"):
+        raise EvalError(f"none of the {len(outcomes)} outcomes has the request_id of a request in the log")
     return arms
 
 
@@ -125,13 +135,15 @@ def _add(arms: Arms, line: Mapping[str, Any], outcomes: Mapping[str, float]) -> 
         arms.others += 1
         return
     try:
-        user = str(line["key_hash"] or line["request_id"])
+        request, keyless = str(line.get("request_id") or ""), not line.get("key_hash")
+        user = str(line.get("key_hash") or request or f"request {arms.keyless}")
         tokens = sum(line["tokens"][place] for place in line["kept"])
-        unit, request = arms.units[line["arm"]][user], line["request_id"]
+        unit = arms.units[line["arm"]][user]
         measures = {"chunks": len(line["kept"]), "tokens": tokens, "fallback": line["status"] == "fallback"}
     except (LookupError, TypeError):
         arms.unreadable += 1
         return
+    arms.keyless += keyless
     unit.add(measures | ({"outcome": outcomes[request]} if request in outcomes else {}))
 
 
@@ -140,12 +152,24 @@ def told(arms: Arms) -> str:
     rows: list[list[object]] = [["requests", *(f"{arms.requests(arm):,}" for arm in ARMS), ""]]
     rows.append(["users", *(f"{len(arms.units[arm]):,}" for arm in ARMS), ""])
     rows += [_row(arms, name, shown) for name, shown in MEASURES.items() if _has(arms, name)]
-    parts = [table(["mean of a request", *ARMS, "difference"], rows), "Intervals are 95 %, over users."]
+    parts = [table(["mean of a request", *ARMS, "difference"], rows), _of_intervals(arms)]
+    if arms.keyless:
+        parts.append(f"{arms.keyless:,} requests have no key: each counts as a user of its own.")
     if not _has(arms, "outcome"):
         parts.append("Whether answers are as good, only outcomes tell: give --outcomes.")
     if arms.others or arms.unreadable:
         parts.append(f"Not counted: {arms.others:,} lines of other modes, {arms.unreadable:,} that cannot be read.")
     return "\n\n".join(parts)
+
+
+def _of_intervals(arms: Arms) -> str:
+    few = [shown for name, shown in MEASURES.items() if _has(arms, name) and min(_users(arms, name)) < 2]
+    lacking = f"; {', '.join(few)}: fewer than two users in an arm, so no interval there" if few else ""
+    return f"Intervals are 95 %, over users{lacking}."
+
+
+def _users(arms: Arms, measure: str) -> list[int]:
+    return [len(arms.users(arm, measure)) for arm in ARMS]
 
 
 def _has(arms: Arms, measure: str) -> bool:
@@ -154,8 +178,17 @@ def _has(arms: Arms, measure: str) -> bool:
 
 def _row(arms: Arms, measure: str, shown: str) -> list[object]:
     (a, of_a), (b, of_b) = (arms.mean(arm, measure) for arm in ARMS)
-    return [shown, _estimate(a, of_a), _estimate(b, of_b), _estimate(a - b, math.hypot(of_a, of_b))]
+    users_a, users_b = _users(arms, measure)
+    apart = _estimate(a - b, math.hypot(of_a, of_b), _welch((of_a, users_a), (of_b, users_b)))
+    return [shown, _estimate(a, of_a, users_a - 1), _estimate(b, of_b, users_b - 1), apart]
 
 
-def _estimate(value: float, error: float) -> Estimate:
-    return Estimate(value, value - _Z * error, value + _Z * error)
+def _welch(*arms: tuple[float, int]) -> float:
+    """Return the degrees of freedom of a difference, from (error, users) of each side (Welch 1947, Biometrika 34)."""
+    under = sum(error**4 / (users - 1) for error, users in arms if users > 1)
+    return sum(error**2 for error, _ in arms) ** 2 / under if under else _MANY
+
+
+def _estimate(value: float, error: float, degrees: float) -> Estimate:
+    reach = error if not error > 0 else error * student(degrees)
+    return Estimate(value, value - reach, value + reach)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eval.errors import EvalError
 from eval.points import Point, points
 from eval.records import LISTWISE, SETUP, Record
-from eval.setups import setup_of
+from eval.setups import FURTHER_DIALS, setup_of
 from eval.sources import Source, draws_of, read_configuration
 from eval.statistics import lower_bound, questions_needed, upper_bound
 from eval.strategies import Configuration
@@ -17,8 +17,10 @@ from pruner.config import PrunerConfig
 __all__ = ["in_use", "run_check"]
 
 EXIT_HOLDS, EXIT_FAILS = 0, 1
-# Dials of the selection that the recorded gradings are not swept over.
-_NOT_MEASURED = ("min_score", "max_chunks", "token_cap", "fallback_top_n")
+_MEASURED = ("threshold", "keep_top_k", "scoring")
+# Whom to ask and how long, names, and the order of what is kept: none of them says what is kept. Nor does the seed,
+# which is in the setup where it matters.
+_KEEP_THE_SAME = ("api_key", "base_url", "timeout", "parent_timeout", "seed", "policy", "evidence_order")
 
 
 def run_check(loaded: Source, options: argparse.Namespace) -> int:
@@ -46,7 +48,7 @@ def in_use(config: PrunerConfig, records: Sequence[Record]) -> Configuration:
     Raises:
         EvalError: a dial is set that is not measured here, or the records are of another model, prompt or form.
     """
-    if set_ := [name for name in _NOT_MEASURED if getattr(config, name) is not None]:
+    if set_ := _not_measured(config):
         raise EvalError(f"{set_[0]} is set and is not measured here; give what is to be tested by --configuration")
     # By what to judge is no matter of the grading, and `grade` asks for token probabilities where there are any.
     used = setup_of(config.with_dials(scoring="expected"))
@@ -59,6 +61,13 @@ def in_use(config: PrunerConfig, records: Sequence[Record]) -> Configuration:
                 )
     dials = {"threshold": float(config.threshold), "keep_top_k": config.keep_top_k, "scoring": config.scoring}
     return Configuration(LISTWISE, tuple(dials.items()))
+
+
+def _not_measured(config: PrunerConfig) -> list[str]:
+    """Return the dials that are not at their default and that neither the sweep nor the setup of a record speaks of."""
+    known = {*_MEASURED, *_KEEP_THE_SAME, *SETUP, *FURTHER_DIALS}
+    fields = PrunerConfig.model_fields.items()
+    return [name for name, field in fields if name not in known and getattr(config, name) != field.default]
 
 
 def verdict(point: Point, target: float, confidence: float) -> str:

@@ -11,7 +11,7 @@ others take the order of the run; without one, the corpus is ranked by BM25. Nei
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,6 +28,7 @@ __all__ = ["FORMATS", "add_arguments", "convert", "run"]
 
 QRELS_FORMATS = ("beir", "mtrag", "trec")
 FORMATS = (*READERS, *QRELS_FORMATS)
+_SHOWN = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,8 +112,11 @@ def _qrels_entries(options: argparse.Namespace) -> Entries:
     else:
         ranking = rank_by_bm25(sources.corpus, [query for _, query in queries], options.length)
         order = "bm25"
-    documents = read_documents(sources.corpus, {name for best in ranking.values() for name, _ in best})
+    names: list[str] = []
+    documents = read_documents(sources.corpus, {name for best in ranking.values() for name, _ in best}, names)
+    _check_judged(judged, names, sources)
     _check_texts(ranking, documents, sources)
+    _tell_unranked([query.id for _, query in queries if not ranking.get(query.id)], len(queries))
     for place, query in queries:
         if best := ranking.get(query.id):
             chunks = [_chunk(documents[name], score) for name, score in best]
@@ -131,6 +135,22 @@ def _sources(options: argparse.Namespace) -> Sources:
     if options.length < 1:
         raise EvalError("--length must be at least 1")
     return Sources(tuple(options.corpus), options.queries, options.qrels, options.ranking)
+
+
+def _check_judged(judged: Mapping[str, Judged], names: Sequence[str], sources: Sources) -> None:
+    """Refuse judgements of another corpus: by them, nothing would be needed and all of it not retrieved."""
+    if not {name for of in judged.values() for name in of.relevance} & set(names):
+        first = next(iter(next(iter(judged.values())).relevance))
+        raise EvalError(
+            f"{sources.qrels}: no judged document is in the corpus, such as {first!r}; are the ids the same?"
+        )
+
+
+def _tell_unranked(ids: Sequence[str], of: int) -> None:
+    """Say on stderr which queries have no list; when none has one, the error says it."""
+    if 0 < len(ids) < of:
+        shown = ", ".join(map(repr, ids[:_SHOWN])) + (", …" if len(ids) > _SHOWN else "")
+        sys.stderr.write(f"convert: {len(ids)} judged queries have no ranking and are left out: {shown}\n")
 
 
 def _check_texts(ranking: Run, documents: Mapping[str, Document], sources: Sources) -> None:

@@ -194,6 +194,10 @@ def _chunks(value: Any) -> tuple[Chunk, ...]:
     for place, chunk in enumerate(chunks):
         if chunk.score is not None and not math.isfinite(chunk.score):
             raise EvalError(f"chunks[{place}].score: must be a finite number, got {chunk.score}")
+        if chunk.acl is not None:
+            raise EvalError(
+                f"chunks[{place}].acl: who may see a chunk is not measured; give what one reader sees, without it"
+            )
     if twice := _first_twice([str(chunk.id) for chunk in chunks]):
         raise EvalError(f"chunks: id {twice!r} stands there twice; labels could not tell the two apart")
     return chunks

@@ -100,10 +100,16 @@ def _pricing(config: PrunerConfig, limit: float | None) -> Callable[[Row], float
     def worst(row: Row) -> float:
         price = worst_cost(config, row, counter)
         if price is None:
-            raise EvalError(f"--max-cost cannot be held: nobody knows the price of {config.model}; leave it out")
+            raise EvalError(f"--max-cost cannot be held: {_unpriced(config)}; leave it out")
         return price
 
     return worst
+
+
+def _unpriced(config: PrunerConfig) -> str:
+    return (
+        "a server at base_url has prices of its own" if config.base_url else f"nobody knows the price of {config.model}"
+    )
 
 
 async def _grade(

@@ -66,11 +66,22 @@ def parse_object(line: bytes, where: str) -> dict[str, Any]:
     try:
         value = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise EvalError(f"{where}: not UTF-8 ({error.reason} at byte {error.start})") from None
+        raise EvalError(f"{where}: not UTF-8 ({error.reason} at byte {error.start}){_hint(line)}") from None
     except json.JSONDecodeError as error:
-        raise EvalError(f"{where}: no JSON: {error.msg} at character {error.colno}") from None
+        raise EvalError(f"{where}: no JSON: {error.msg} at character {error.colno}{_hint(line)}") from None
     except (RecursionError, ValueError):
         raise EvalError(f"{where}: no JSON: nested too deep, or a number too long") from None
     if not isinstance(value, dict):
-        raise EvalError(f"{where}: must be a JSON object, not {type(value).__name__}")
+        raise EvalError(f"{where}: must be a JSON object, not {type(value).__name__}{_hint(line)}")
     return value
+
+
+def _hint(line: bytes) -> str:
+    """Say what to do about files that people often have instead."""
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in line[:2]:
+        return "; this is UTF-16: save it as UTF-8"
+    if line.startswith(b"["):
+        return "; this is a JSON array: write one object a line, as `jq -c '.[]'` does"
+    if line.endswith(b","):
+        return "; a line is one whole object, without a comma after it"
+    return ""

@@ -1,10 +1,12 @@
 """The curve as a picture: recall preserved against compression, a colour and a marker per strategy."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
+from unicodedata import east_asian_width
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -40,9 +42,13 @@ _STYLES = {
 }
 _FURTHER = (Style("#542788", ">"), Style("#7F7F00", "p"))
 _SLICES_SHOWN = 12
+_PANEL = 3.2  # width of one, in inches
 # Shades of more than two would hide each other; the other intervals are drawn as bars.
 _SHADED = ("listwise", "top_n")
-_NOTE = 9
+_TITLE, _NOTE = 13, 9
+_MOST_LINES = {_TITLE: 4, _NOTE: 16}
+# The picture shows a box for it; the SVG holds the letter.
+_NO_LETTER = "Glyph .* missing from font"
 _POINTS, _LETTER = 72, 0.62  # to the inch; mean width of a letter, in sizes of the font
 
 
@@ -52,6 +58,7 @@ def style_of(strategy: str, among: Sequence[str]) -> Style:
     return _STYLES[strategy] if strategy in _STYLES else _FURTHER[others.index(strategy) % len(_FURTHER)]
 
 
+@mpl.rc_context({"text.parse_math": False})
 def draw_curve(points: Sequence[Point], title: str, note: str) -> Figure:
     """Draw every configuration, each strategy's Pareto line with its band, in chunks and in tokens.
 
@@ -66,21 +73,23 @@ def draw_curve(points: Sequence[Point], title: str, note: str) -> Figure:
     _panel(right, points, lambda p: p.token_compression)
     left.set(xlabel="compression: share of chunks dropped", ylabel="recall preserved: share of questions still whole")
     right.set(xlabel="token compression: share of tokens dropped")
-    figure.suptitle(_wrapped(title, figure, 13), fontsize=13)
+    figure.suptitle(_wrapped(title, figure.get_figwidth(), _TITLE), fontsize=_TITLE)
     _add_legend(figure, left, note)
     return figure
 
 
+@mpl.rc_context({"text.parse_math": False})
 def draw_slices(slices: Series, note: str, strategies: Sequence[str] = ("listwise", "top_n")) -> Figure:
     """Draw the Pareto lines of a few strategies, a small panel per slice, the largest slices first."""
     largest = sorted(slices.items(), key=lambda item: -item[1][0].with_gold)[:_SLICES_SHOWN]
     columns = min(4, len(largest))
     rows = ceil(len(largest) / columns)
-    figure = Figure(figsize=(3.2 * columns + 0.6, 2.9 * rows + 1), dpi=150, layout="constrained")
+    figure = Figure(figsize=(_PANEL * columns + 0.6, 2.9 * rows + 1), dpi=150, layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, (name, points) in zip(panels, largest, strict=False):
         _panel(axes, [p for p in points if p.strategy in strategies], lambda p: p.compression, scattered=False)
-        axes.set_title(f"{name}\n{points[0].with_gold} questions", fontsize=9)
+        shown = _wrapped(name, _PANEL, _NOTE, most=2)
+        axes.set_title(f"{shown}\n{points[0].with_gold} questions", fontsize=_NOTE)
     for axes in panels[len(largest) :]:
         axes.set_visible(False)
     for axes in panels[max(0, len(largest) - columns) : len(largest)]:
@@ -94,22 +103,27 @@ def draw_slices(slices: Series, note: str, strategies: Sequence[str] = ("listwis
 
 def _add_legend(figure: Figure, axes: Axes, note: str) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    title = _wrapped(note, figure, _NOTE)
+    title = _wrapped(note, figure.get_figwidth(), _NOTE)
     figure.legend(
         handles, labels, loc="outside lower center", ncols=4, frameon=False, title=title, title_fontsize=_NOTE
     )
 
 
-def _wrapped(text: str, figure: Figure, size: float) -> str:
-    """Break lines that are wider than the figure: what runs over its edge is lost."""
-    width = int(figure.get_figwidth() * _POINTS / (size * _LETTER))
-    return "\n".join(fill(line, width) for line in text.split("\n"))
+def _wrapped(text: str, inches: float, size: int, most: int | None = None) -> str:
+    """Break lines that are wider than this, and cut what would take more than `most` lines: what runs over is lost."""
+    shown = "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+    wide = any(east_asian_width(letter) in "WF" for letter in shown)
+    width = int(inches * _POINTS / (size * _LETTER)) // (2 if wide else 1)
+    lines = [part for line in shown.split("\n") for part in wrap(line, width)]
+    most = most or _MOST_LINES[size]
+    return "\n".join(lines if len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1][: width - 2]} …"])
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write `stem.png` and `stem.svg`, the same bytes every time."""
     paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    with mpl.rc_context({"svg.hashsalt": "pruner", "svg.fonttype": "none"}):
+    with mpl.rc_context({"svg.hashsalt": "pruner", "svg.fonttype": "none"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _NO_LETTER)
         figure.savefig(paths[0], metadata={"Software": None})
         # The layout is found; finding it again takes as long as the drawing.
         figure.set_layout_engine("none")

@@ -20,6 +20,8 @@ __all__ = ["Judged", "Run", "Sources", "rank_by_bm25", "read_documents", "read_j
 
 Run = Mapping[str, Sequence[tuple[str, float]]]  # query → (document, score), best first
 
+# How a first line names the column of the queries.
+_HEADER = re.compile(r"(q|query|topic)[-_ ]?(id|num|number)?", re.IGNORECASE)
 # The speakers' marks in MTRAG's queries.
 _SPEAKER = re.compile(r"\|(?:user|agent)\|:\s*")
 
@@ -66,16 +68,22 @@ def read_judgements(path: Path) -> dict[str, Judged]:
         if len(fields) not in (3, 4):
             raise EvalError(f"{path}:{number}: must be `query document relevance` or `query 0 document relevance`")
         query, document, relevance = fields[0], fields[-2], fields[-1]
-        if not re.fullmatch(r"-?\d+", relevance):
-            if number == 1:
-                continue  # a header
-            raise EvalError(f"{path}:{number}: relevance: must be a whole number, got {relevance!r}")
+        if number == 1 and _HEADER.fullmatch(query) and not re.search(r"\d", relevance):
+            continue
+        value = _relevance(relevance, f"{path}:{number}")
         known = found.setdefault(query, Judged(f"{path}:{number}")).relevance
-        if known.setdefault(document, int(relevance)) != int(relevance):
+        if known.setdefault(document, value) != value:
             raise EvalError(f"{path}:{number}: relevance: {document!r} was judged {known[document]} before")
     if not found:
         raise EvalError(f"{path}: no judgement in it")
     return found
+
+
+def _relevance(text: str, place: str) -> int:
+    """Read a whole number, which some tools write as 1.0."""
+    if not re.fullmatch(r"[-+]?\d+(\.0*)?", text):
+        raise EvalError(f"{place}: relevance: must be a whole number, got {text!r}")
+    return int(float(text))
 
 
 def read_queries(path: Path, wanted: Mapping[str, object]) -> Iterator[tuple[str, Query]]:
@@ -164,9 +172,9 @@ def _read_corpus(corpus: Sequence[Path], names: list[str]) -> Iterator[Document]
             yield document
 
 
-def read_documents(corpus: Sequence[Path], wanted: set[str]) -> dict[str, Document]:
-    """Read the documents that are in a list."""
-    return {document.id: document for document in _read_corpus(corpus, []) if document.id in wanted}
+def read_documents(corpus: Sequence[Path], wanted: set[str], names: list[str]) -> dict[str, Document]:
+    """Read the documents that are in a list, and write down the names of all."""
+    return {document.id: document for document in _read_corpus(corpus, names) if document.id in wanted}
 
 
 def _entries(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

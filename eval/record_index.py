@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from eval.errors import EvalError
-from eval.records import LISTWISE, Record, read_records
+from eval.records import LISTWISE, Record, Setup, read_records
 
 __all__ = ["RecordIndex"]
 
@@ -22,10 +22,11 @@ class RecordIndex:
         paths: files that `grade` wrote, by one model, prompt and form of reply.
 
     Raises:
-        EvalError: a file cannot be read, or a list was graded in two ways.
+        EvalError: a file cannot be read, or lists were graded in two ways.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
+        self._setup: Setup | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="pruner-replay-")
         self._rows = sqlite3.connect(Path(self._folder.name) / "records.sqlite")
         self._rows.execute("PRAGMA journal_mode=OFF")
@@ -58,11 +59,11 @@ class RecordIndex:
         self.close()
 
     def _add(self, path: Path) -> None:
-        setup = None
         for number, record in read_records(path):
             if record.strategy != LISTWISE:
                 continue
-            if record.setup != (setup := setup or record.setup):
-                raise EvalError(f"{path}:{number}: graded in another way than the lines before; give one way at a time")
+            self._setup = self._setup or record.setup
+            if record.setup != self._setup:
+                raise EvalError(f"{path}:{number}: graded in another way than what is before; give one way at a time")
             known = json.dumps(asdict(record) | {"reply": None})
             self._rows.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (record.list_sha256, known))

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -57,10 +58,18 @@ def _mend(file: IO[bytes], path: Path) -> None:
     last = content[content.rfind(b"\n") + 1 :]
     if not last:
         return
-    if last.endswith(b"}"):
-        file.write(b"\n")
-    elif _START.startswith(last[: len(_START)]):
-        file.truncate(len(content) - len(last))
-    else:
+    if not _START.startswith(last[: len(_START)]):
         raise EvalError(f"{path}: ends in something that is no record; give a file of records, or a new one")
+    if _is_whole(last):
+        file.write(b"\n")
+    else:
+        file.truncate(len(content) - len(last))
     file.flush()
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

@@ -69,19 +69,25 @@ def _why(error: Exception) -> str:
 def _decided(line: Line) -> Pruned:
     """Read a line of the decision log."""
     usage, kept, tokens = line["usage"], line["kept"], line["tokens"]
-    if len(tokens) != line["n"] or len(set(kept)) != len(kept) or min(*kept, *tokens, 0, 0) < 0:
-        raise ValueError("`tokens` and `kept` do not belong to `n` chunks")
+    # What the caller sent before: with `fallback_top_n` that is not the whole list.
+    before = line.get("baseline", range(line["n"]))
+    if len(tokens) != line["n"] or min(*tokens, 0, 0) < 0 or not all(_are_places(p, line["n"]) for p in (kept, before)):
+        raise ValueError("`tokens`, `kept` and `baseline` do not belong to `n` chunks")
     reported = usage["input_tokens"] or usage["output_tokens"]
     return Pruned(
         day=day_of(line),
         status=line["status"],
         reason=line["reason"],
-        chunks=(line["n"], len(kept)),
-        tokens=(sum(tokens), sum(tokens[place] for place in kept)),
+        chunks=(len(before), len(kept)),
+        tokens=(sum(tokens[place] for place in before), sum(tokens[place] for place in kept)),
         cost=usage["cost"] if reported else 0.0,
         latency=line["latency"] if usage["calls"] else None,
         generator=generator_tokens(line),
     )
+
+
+def _are_places(places: Sequence[int], n: int) -> bool:
+    return len(set(places)) == len(places) and all(0 <= place < n for place in places)
 
 
 def day_of(line: Line) -> str:

@@ -85,8 +85,8 @@ def _money(traffic: Traffic, prices: Prices | None) -> str:
     if saved is None:
         return "Nothing to save: the chunks hold no tokens."
     told = [
-        f"{_percent(traffic.token_compression)} of the chunks' tokens are not sent: {_dollars(saved.gross)} less for "
-        f"the generator's input, {_dollars(saved.net)} net of the grading.",
+        f"{_sent(traffic.token_compression, saved.gross)} for the generator's input, {_dollars(saved.net)} net of "
+        "the grading.",
         f"Pruning pays for itself from {_percent(saved.break_even)} of the tokens dropped.",
     ]
     if saved.share is not None:
@@ -97,6 +97,12 @@ def _money(traffic: Traffic, prices: Prices | None) -> str:
     else:
         told.append("The log holds no generator tokens, so the share of the bill is not known.")
     return " ".join(told)
+
+
+def _sent(dropped: float, gross: float) -> str:
+    if dropped < 0:
+        return f"{_percent(-dropped)} more of the chunks' tokens are sent than before: {_dollars(-gross)} more"
+    return f"{_percent(dropped)} of the chunks' tokens are not sent: {_dollars(gross)} less"
 
 
 def _percent(share: float | None) -> str:

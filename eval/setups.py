@@ -7,13 +7,14 @@ from eval.records import LISTWISE, Setup
 from pruner.config import PrunerConfig
 from pruner.prompting import load_prompt
 
-__all__ = ["grading_config", "setup_of"]
+__all__ = ["FURTHER_DIALS", "grading_config", "setup_of"]
 
 # What else changes grades, besides what a setup names; all other dials select, which is free and done later.
-_FURTHER_DIALS = ("temperature", "instructions", "reasons", "max_input_tokens", "scoring")
-# Selection is for later, so that nothing is kept from the model now.
-_NO_SELECTION = {"keep_top_k": 0, "min_score": None, "min_chunks": 0, "min_tokens": 0, "max_chunks": None}
-_NO_SELECTION |= {"token_cap": None, "fallback_top_n": None}
+FURTHER_DIALS = ("temperature", "instructions", "reasons", "max_input_tokens", "scoring")
+# Selection is for later: every dial of it is at its default, and nothing is kept from the model now.
+_NO_SELECTION = {name: PrunerConfig.model_fields[name].default for name in PrunerConfig().selection_dials()}
+_NO_SELECTION |= {"keep_top_k": 0, "min_chunks": 0, "min_tokens": 0}
+del _NO_SELECTION["scoring"]
 
 
 def grading_config(**dials: Any) -> PrunerConfig:
@@ -43,7 +44,7 @@ def setup_of(config: PrunerConfig) -> Setup:
 def _further_dials(config: PrunerConfig) -> str:
     """Return the other dials that are not as usual; instructions by a hash, as they may be private."""
     usual = PrunerConfig(scoring="expected")
-    changed = {name: getattr(config, name) for name in _FURTHER_DIALS if getattr(config, name) != getattr(usual, name)}
+    changed = {name: getattr(config, name) for name in FURTHER_DIALS if getattr(config, name) != getattr(usual, name)}
     if "instructions" in changed:
         changed["instructions"] = hashlib.sha256(config.instructions.encode()).hexdigest()[:8]
     return " ".join(f"{name}={value}" for name, value in changed.items())

@@ -2,17 +2,17 @@
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from eval.cases import Case, load_graded
+from eval.cases import Case, load_cases
 from eval.errors import EvalError
 from eval.points import Draws
 from eval.records import LISTWISE
-from eval.strategies import STRATEGIES, Configuration, Dial, configurations, lacking
+from eval.strategies import STRATEGIES, Configuration, Dial, configurations, lacking, not_applied, short_of
 from eval.sweep import Sweep, sweep
 from pruner.config import PrunerConfig
 
@@ -40,17 +40,21 @@ class Source:
         cases: the questions.
         order: whose order their lists are in, where `meta.order` does not say so.
         left_out: number of questions that could not be used.
-        ungraded: number of lists that no record is of.
+        lacking: strategy → how many of them lacked what it goes by.
+        omitted: strategies that cannot be applied to so many of the questions, and are therefore left out.
+        aside: what was not loaded, in a sentence each.
     """
 
     cases: tuple[Case, ...]
     order: str | None = None
     left_out: int = 0
-    ungraded: int = 0
+    lacking: Mapping[str, int] = field(default_factory=dict)
+    omitted: Mapping[str, int] = field(default_factory=dict)
+    aside: Sequence[str] = ()
 
     def swept(self, swept: Sweep) -> "Source":
         """Return what a sweep has used of it."""
-        return replace(self, cases=swept.cases, left_out=swept.left_out)
+        return replace(self, cases=swept.cases, left_out=swept.left_out, lacking=swept.lacking, omitted=swept.omitted)
 
     @property
     def head(self) -> str:
@@ -60,10 +64,10 @@ class Source:
     @property
     def notes(self) -> list[str]:
         """The sentences of the head."""
-        lacking = f"{self.left_out} more are left out: they lack what a strategy goes by (see --strategy)"
-        ungraded = f"{self.ungraded} lists of these files have no grading: nothing here is about them"
-        told = [*([lacking] if self.left_out else []), *([ungraded] if self.ungraded else [])]
-        return [self.questions, *told, self.order_note, self.graded_by]
+        names = ", ".join(f"{name} ({count})" for name, count in self.lacking.items())
+        told = [f"{self.left_out} more are left out: they lack what is gone by for {names}"] if self.left_out else []
+        told += [not_applied(self.omitted)] if self.omitted else []
+        return [self.questions, *told, *self.aside, self.order_note, self.graded_by]
 
     @property
     def questions(self) -> str:
@@ -100,9 +104,15 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--records", action="append", type=Path, default=[], help="gradings of `grade`; may be repeated"
     )
-    parser.add_argument("--cut", type=whole_number, help="judge only the first so many chunks of each list")
     parser.add_argument(
-        "--only", action="append", metavar="NAME=VALUE", default=[], help="of several gradings those by one setup"
+        "--cut", type=whole_number, help="judge only the first so many chunks of each list, by their gradings"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME=VALUE",
+        default=[],
+        help="of several gradings those by one setup, by name as messages show it (dials=none)",
     )
     parser.add_argument("--order", help="whose order the lists are in, such as BM25 (default: what `meta.order` says)")
 
@@ -156,10 +166,10 @@ def load_source(options: argparse.Namespace) -> Source:
         EvalError: a file is unusable, or no question has a needed chunk in its list.
     """
     only = dict(_pair(text) for text in options.only)
-    cases, ungraded = load_graded(options.data, options.records, cut=options.cut, only=only)
-    if not any(case.needed for case in cases):
+    loaded = load_cases(options.data, options.records, cut=options.cut, only=only)
+    if not any(case.needed for case in loaded.cases):
         raise EvalError("no question has a needed chunk in its list: there is nothing to measure recall by")
-    return Source(tuple(cases), options.order, ungraded=ungraded)
+    return Source(tuple(loaded.cases), options.order, aside=loaded.notes)
 
 
 def sweep_of(source: Source, strategies: Sequence[str] | None = None) -> Sweep:
@@ -171,9 +181,11 @@ def sweep_of(source: Source, strategies: Sequence[str] | None = None) -> Sweep:
     if wrong := sorted(set(strategies or ()) - STRATEGIES.keys()):
         raise EvalError(f"no strategy {wrong[0]!r}; there are {', '.join(STRATEGIES)}")
     found = configurations(source.cases, strategies)
-    if not found:
-        raise EvalError(lacking(strategies or ()))
-    return sweep(source.cases, found)
+    omitted = short_of(source.cases, found)
+    usable = [configuration for configuration in found if configuration.strategy not in omitted]
+    if not usable:
+        raise EvalError(not_applied(omitted) if omitted else lacking(strategies or ()))
+    return replace(sweep(source.cases, usable), omitted=omitted)
 
 
 def read_configuration(text: str) -> Configuration:

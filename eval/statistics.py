@@ -24,6 +24,7 @@ __all__ = [
     "mcnemar",
     "questions_for_power",
     "questions_needed",
+    "student",
     "upper_bound",
 ]
 
@@ -104,6 +105,11 @@ def interval(samples: Matrix, confidence: float = 0.95) -> tuple[Any, Any]:
     bounds = np.full((2, *samples.shape[1:]), np.nan)
     bounds[:, defined] = np.nanpercentile(samples[:, defined], [tail, 100 - tail], axis=0)
     return bounds[0], bounds[1]
+
+
+def student(degrees: float, confidence: float = 0.95) -> float:
+    """Return how many standard errors a two-sided interval reaches (Student 1908, Biometrika 6)."""
+    return float(stats.t.ppf((1 + confidence) / 2, degrees))
 
 
 def mcnemar(wins: int, losses: int) -> float:

@@ -17,7 +17,7 @@ from eval.cases import Case
 from eval.records import LISTWISE
 from pruner.schema import Status
 
-__all__ = ["STRATEGIES", "Configuration", "Kept", "Strategy", "configurations", "lacking"]
+__all__ = ["STRATEGIES", "Configuration", "Kept", "Strategy", "configurations", "lacking", "not_applied", "short_of"]
 
 Kept: TypeAlias = frozenset[int]
 Dial: TypeAlias = float | int | str
@@ -50,11 +50,13 @@ class Strategy:
         choose: case and dials → the kept places, or None.
         dials: cases → the settings worth trying.
         asks: whether it rests on records of its own name, which cost money.
+        needs: what of a list it goes by, where not every list has it.
     """
 
     choose: Callable[..., Kept | None]
     dials: Grid
     asks: bool = False
+    needs: str = ""
 
     def keep(self, case: Case, configuration: Configuration) -> Kept | None:
         """Return the kept places; None when the case lacks what the strategy goes by."""
@@ -74,6 +76,24 @@ def configurations(cases: Sequence[Case], strategies: Iterable[str] | None = Non
         if grid and any(strategy.keep(case, grid[0]) is not None for case in cases):
             found += grid
     return found
+
+
+def short_of(cases: Sequence[Case], found: Iterable[Configuration]) -> Mapping[str, int]:
+    """Return the strategies that ask nobody and cannot be applied to some of the cases, with how many those are.
+
+    To leave out such cases would leave out those that the reranker is least sure of.
+    """
+    free = {c.strategy: c for c in found if not STRATEGIES[c.strategy].asks}
+    counts = {name: sum(STRATEGIES[name].keep(case, c) is None for case in cases) for name, c in free.items()}
+    return {name: count for name, count in counts.items() if count}
+
+
+def not_applied(short: Mapping[str, int]) -> str:
+    """Say which strategies are left out, and what they would need."""
+    return "; ".join(
+        f"{name} is left out: it needs {STRATEGIES[name].needs}, which {count} of the lists lack"
+        for name, count in short.items()
+    )
 
 
 def lacking(names: Iterable[str]) -> str:
@@ -186,8 +206,8 @@ TOP = 2
 STRATEGIES: Mapping[str, Strategy] = {
     "all": Strategy(_keep_all, _grid()),
     "top_n": Strategy(_top_n, _every_n),
-    "score_cut": Strategy(_score_cut, _deciles),
-    "relative_cut": Strategy(_relative_cut, _grid(share=SHARES)),
+    "score_cut": Strategy(_score_cut, _deciles, needs="a score for each chunk"),
+    "relative_cut": Strategy(_relative_cut, _grid(share=SHARES), needs="a score for each chunk, the best above 0"),
     "budget_select": Strategy(_budget_select, _grid(budget=range(1, BUDGET + 1)), asks=True),
     "direct_select": Strategy(_direct_select, _grid(keep_top_k=KEEP_TOP_K), asks=True),
     "anchors": Strategy(_anchors, _grid(level=(2, 3, 4, 5), keep_top_k=(0, 2)), asks=True),

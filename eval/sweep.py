@@ -1,7 +1,9 @@
 """Every configuration on every case, at once: the figures that curve, A/B and tuning are made of."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,7 @@ class Sweep:
         cases: those for which every configuration has what it goes by, so that all are compared on the same lists.
         configurations: as given.
         left_out: number of cases that lacked something.
+        lacking: strategy → number of cases that lacked what it goes by.
         kept: bool (C, Q, N); False beyond a list's end.
         whole: 1 where every needed chunk of the list is kept; its mean is recall preserved.
         chunk_recall: share of the needed chunks that are kept.
@@ -38,11 +41,13 @@ class Sweep:
         answer_survives: 1 where a kept chunk holds the answer's words.
         cost: of the pruner, US dollars; 0 for what asks nobody, NaN where the model has no known price.
         latency: of the pruner, seconds.
+        omitted: strategies that were not tried, as they cannot be applied to so many of the cases.
     """
 
     cases: tuple[Case, ...]
     configurations: tuple[Configuration, ...]
     left_out: int
+    lacking: Mapping[str, int]
     kept: NDArray[np.bool_]
     whole: Floats
     chunk_recall: Floats
@@ -53,6 +58,7 @@ class Sweep:
     answer_survives: Floats
     cost: Floats
     latency: Floats
+    omitted: Mapping[str, int] = field(default_factory=dict)
 
 
 def sweep(cases: Sequence[Case], configurations: Sequence[Configuration]) -> Sweep:
@@ -61,10 +67,13 @@ def sweep(cases: Sequence[Case], configurations: Sequence[Configuration]) -> Swe
     Raises:
         EvalError: no case has what all configurations go by.
     """
-    kept, complete = _choose(cases, configurations)
-    if not complete.any():
-        raise EvalError(_why_none(cases, configurations))
-    kept, used = kept[:, complete], tuple(case for case, whole in zip(cases, complete, strict=True) if whole)
+    if not cases or not configurations:
+        raise EvalError("nothing to compare: no list, or no configuration")
+    without = [_lacked(case, configurations) for case in cases]
+    used = tuple(case for case, names in zip(cases, without, strict=True) if not names)
+    if not used:
+        raise EvalError(_why_none(without))
+    kept = np.stack([_table(used, partial(_kept, configuration)) for configuration in configurations])
     needed = _table(used, lambda case: case.needed)
     helping = _table(used, lambda case: case.helping)
     answer = _table(used, lambda case: case.holds_answer)
@@ -78,6 +87,7 @@ def sweep(cases: Sequence[Case], configurations: Sequence[Configuration]) -> Swe
         cases=used,
         configurations=tuple(configurations),
         left_out=len(cases) - len(used),
+        lacking=Counter(name for names in without for name in names),
         kept=kept,
         whole=each(lambda table: measures.whole(table, needed)),
         chunk_recall=each(lambda table: measures.chunk_recall(table, needed)),
@@ -91,27 +101,22 @@ def sweep(cases: Sequence[Case], configurations: Sequence[Configuration]) -> Swe
     )
 
 
-def _choose(cases: Sequence[Case], configurations: Sequence[Configuration]) -> tuple[NDArray[np.bool_], Table]:
-    """Return what is kept, bool (C, Q, N), and for which cases every configuration had what it goes by, bool (Q,)."""
-    kept = np.zeros((len(configurations), len(cases), _longest(cases)), dtype=np.bool_)
-    complete = np.full(len(cases), bool(configurations))
-    for q, case in enumerate(cases):
-        for c, configuration in enumerate(configurations):
-            places = STRATEGIES[configuration.strategy].keep(case, configuration)
-            if places is None:
-                complete[q] = False
-                break
-            kept[c, q, list(places)] = True
-    return kept, complete
+def _lacked(case: Case, configurations: Sequence[Configuration]) -> frozenset[str]:
+    """Return the strategies that the case lacks something for."""
+    first = {c.strategy: c for c in configurations}
+    return frozenset(name for name, c in first.items() if STRATEGIES[name].keep(case, c) is None)
 
 
-def _why_none(cases: Sequence[Case], configurations: Sequence[Configuration]) -> str:
-    if not cases or not configurations:
-        return "nothing to compare: no list, or no configuration"
-    without = {
-        c.strategy for c in configurations if all(STRATEGIES[c.strategy].keep(case, c) is None for case in cases)
-    }
-    return lacking(without) if without else "no list has what all of these go by at once; leave one of them out"
+def _why_none(without: Sequence[frozenset[str]]) -> str:
+    everywhere = frozenset.intersection(*without)
+    return lacking(everywhere) if everywhere else "no list has what all of these go by at once; leave one of them out"
+
+
+def _kept(configuration: Configuration, case: Case) -> Kept:
+    places = STRATEGIES[configuration.strategy].keep(case, configuration)
+    if places is None:
+        raise ValueError(f"{configuration} needs what another setting of its strategy does not")
+    return places
 
 
 def _table(cases: Sequence[Case], places: Callable[[Case], Kept]) -> Table:

@@ -106,21 +106,28 @@ def _record(case: Case) -> Record:
     return case.records[LISTWISE]
 
 
-def load_ways(data: Sequence[Path], records: Sequence[Path], cut: int | None) -> list[Way]:
+def load_ways(data: Sequence[Path], records: Sequence[Path], cut: int | None) -> tuple[list[Way], list[str]]:
     """Read each file of records as one way, on the lists that all of them graded; twice where it has mean levels.
 
+    Returns:
+        The ways, and what else is to be said of the lists.
+
     Raises:
-        EvalError: a file is unusable, or there is no list that all graded and that has needed and other chunks.
+        EvalError: a file is unusable, or there is no list that all graded and that has needed and other chunks; or
+            they graded different numbers of a list's chunks.
     """
-    found = [
-        {(c.dataset, c.id): c for c in load_cases(data, [path], cut=cut) if LISTWISE in c.records} for path in records
-    ]
+    loaded = [load_cases(data, [path], cut=cut) for path in records]
+    found = [{(c.dataset, c.id): c for c in one.cases if LISTWISE in c.records} for one in loaded]
     shared = [key for key in found[0] if all(key in cases for cases in found)]
+    for key in shared:
+        if len(lengths := {cases[key].n for cases in found}) > 1:
+            raise EvalError(f"of {key[1]!r} ({key[0]}) these graded {sorted(lengths)} chunks; choose with --cut")
     if not any(0 < len(found[0][key].needed) < found[0][key].n for key in shared):
         raise EvalError("there is no list that all of these graded and that holds needed and other chunks")
     kept = [tuple(cases[key] for key in shared) for cases in found]
     names = _names([_record(cases[0]).setup for cases in kept])
-    return [Way(name, scoring, cases) for name, cases in zip(names, kept, strict=True) for scoring in _scorings(cases)]
+    ways = [Way(name, scoring, cases) for name, cases in zip(names, kept, strict=True) for scoring in _scorings(cases)]
+    return ways, max(loaded, key=lambda one: one.repeated).repeats
 
 
 def _scorings(cases: Sequence[Case]) -> list[str]:
@@ -151,10 +158,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table."""
-    ways = load_ways(options.data, options.records, options.cut)
+    ways, notes = load_ways(options.data, options.records, options.cut)
     shown = compare(ways, options.threshold, options.keep_top_k, draws_of(options))
-    sys.stdout.write(
+    head = (
         f"{len(ways[0].cases)} lists that all of these graded; 95 % intervals by bootstrap over lists. "
-        f"Recall and compression: threshold {options.threshold:g}, keep_top_k {options.keep_top_k}.\n\n{shown}\n"
+        f"Recall and compression: threshold {options.threshold:g}, keep_top_k {options.keep_top_k}."
     )
+    sys.stdout.write("\n\n".join([head, *notes, shown]) + "\n")
     return 0

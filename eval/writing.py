@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from eval.errors import EvalError
+
 __all__ = ["write_objects"]
 
 
@@ -21,8 +23,14 @@ def write_objects(path: Path, entries: Iterable[Mapping[str, Any]]) -> int:
 
     Returns:
         How many there were.
+
+    Raises:
+        EvalError: there is no such folder, or none that may be written to.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise EvalError(f"{path}: cannot be written into its folder: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as file:
             count = _write(file, entries, packed=path.suffix == ".gz")

@@ -9,7 +9,7 @@ import pytest
 from eval.cases import Case, load_cases, places_of_answer
 from eval.datasets import read_rows
 from eval.errors import EvalError
-from eval.records import Record, to_line
+from eval.records import SETUP, Record, to_line
 from pruner.schema import Chunk
 from tests.made_cases import made_record
 from tests.made_rows import entry, row, write
@@ -24,7 +24,7 @@ def record(path: Path, identifier: str = "q1", n: int = 4, dataset: str = "set",
 def load_with(folder: Path, data: Path | Sequence[Path], *records: Record, **further: Any) -> list[Case]:
     path = folder / "records.jsonl"
     path.write_text("".join(map(to_line, records)))
-    return load_cases([data] if isinstance(data, Path) else data, [path], **further)
+    return load_cases([data] if isinstance(data, Path) else data, [path], **{"only": {}, **further}).cases
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_case_holds_what_selection_and_measures_need_and_no_text(tmp_path: Pat
 
 
 def test_without_records_every_row_is_a_case(data: Path) -> None:
-    first, second = load_cases([data], [])
+    first, second = load_cases([data], []).cases
     assert (second.needed, second.missing, second.helping) == (frozenset(), 1, frozenset({1}))
     assert all(tokens > 0 for tokens in first.tokens)
     assert not first.records
@@ -77,8 +77,8 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"cut": 3}, {}, "records.jsonl:1: n: 4 chunks were graded, the list has 3"),
     (
         {"cut": 9},
-        {"n": 3, "grades": (1,) * 3, "expected": (None,) * 3},
-        "records.jsonl:2: n: 3 chunks were graded, the",
+        {"n": 5, "grades": (1,) * 5, "expected": (None,) * 5},
+        "records.jsonl:2: n: 5 chunks were graded, the list has 4",
     ),
     (
         {},
@@ -124,10 +124,65 @@ def test_records_and_lists_of_different_sets_have_nothing_to_say(tmp_path: Path,
         load_with(tmp_path, data, replace(record(data), dataset="elsewhere"))
 
 
-def test_gradings_of_different_lengths_need_a_cut(tmp_path: Path, data: Path) -> None:
-    records = [record(data), record(data, n=2, strategy="anchors")]
-    with pytest.raises(EvalError, match=r"the records of 'q1' \(set\) grade \[2, 4\] chunks; choose with --cut"):
+@pytest.mark.parametrize("second", [("q1", 2), ("q2", 2), ("q1", 3)])
+def test_gradings_of_different_lengths_need_a_cut(tmp_path: Path, data: Path, second: tuple[str, int]) -> None:
+    held = f"the records of 'set' mix lists cut to {second[1]} chunks with lists of 4; choose with --cut"
+    with pytest.raises(EvalError, match=held):
+        load_with(tmp_path, data, record(data), record(data, *second))
+
+
+def test_a_cut_chooses_among_gradings_of_different_lengths(tmp_path: Path, data: Path) -> None:
+    records = [record(data, n=2, grades=[1, 2]), record(data), record(data, "q2")]
+    [case] = load_with(tmp_path, data, *records, cut=2)
+    assert case.records["listwise"].grades == (1, 2)
+    assert [case.n for case in load_with(tmp_path, data, *records, cut=4)] == [4, 4]
+
+
+def test_lists_shorter_than_the_cut_are_no_mix(tmp_path: Path, data: Path) -> None:
+    long = write(tmp_path / "long.jsonl", [entry("q3", n=8)])
+    cut = record(long, "q3", 6, grades=[1] * 6)
+    assert [case.n for case in load_with(tmp_path, [data, long], record(data), cut)] == [4, 6]
+
+
+def test_every_set_may_have_a_cut_of_its_own(tmp_path: Path, data: Path) -> None:
+    other = write(tmp_path / "other.jsonl", [entry("q1", dataset="other", query="what?")])
+    records = [record(data), record(other, n=2, dataset="other")]
+    assert [case.n for case in load_with(tmp_path, [data, other], *records)] == [4, 2]
+
+
+def test_what_is_not_set_can_be_chosen_as_messages_show_it(tmp_path: Path, data: Path) -> None:
+    records = [record(data, grades=[5] * 4), record(data, dials="temperature=1.0")]
+    [case] = load_with(tmp_path, data, *records, only={"dials": "none"})
+    assert case.records["listwise"].grades == (5,) * 4
+
+
+@pytest.mark.parametrize("name", [name for name in SETUP if name != "strategy"])
+def test_every_value_that_a_refusal_shows_can_be_chosen(tmp_path: Path, data: Path, name: str) -> None:
+    other: dict[str, Any] = {name: "" if name == "reply_format" else "other"}
+    records = [record(data), record(data, **other)]
+    with pytest.raises(EvalError) as caught:
         load_with(tmp_path, data, *records)
+    held = re.search(r": (\S+) \(1\), (\S+) \(1\);", str(caught.value))
+    assert held is not None
+    for value in held.groups():
+        assert load_with(tmp_path, data, *records, only={name: value})
+
+
+def test_equal_lists_under_other_ids_are_counted_once(tmp_path: Path) -> None:
+    rows = [entry("q1"), entry("q2"), entry("q3")]
+    for repeated in rows:
+        repeated["chunks"] = rows[0]["chunks"]
+    rows.append(entry("q4", dataset="other", query="how?"))
+    loaded = load_cases([write(tmp_path / "l.jsonl", rows)], [])
+    assert [case.id for case in loaded.cases] == ["q1", "q4"]
+    assert loaded.notes == ["2 lists repeat another's question and chunks under another id: counted once"]
+
+
+def test_equal_lists_with_two_labels_are_refused(tmp_path: Path) -> None:
+    rows = [entry("q1"), entry("q2", gold=["b"])]
+    rows[1]["chunks"] = rows[0]["chunks"]
+    with pytest.raises(EvalError, match="'q1' of 'set' and 'q2' of 'set' are the same question and list with two"):
+        load_cases([write(tmp_path / "l.jsonl", rows)], [])
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,43 @@ def test_what_came_out_is_said(folder: Path, capsys: pytest.CaptureFixture[str])
     assert out.endswith("1 rows, 0 no needed chunk in the list, 1 a needed chunk not retrieved\n")
 
 
+@pytest.mark.parametrize(("count", "said"), [(1, "1 judged"), (5, "5 judged")])
+def test_judged_queries_without_a_ranking_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], count: int, said: str
+) -> None:
+    more = [{"_id": f"u{n}", "text": "tides?"} for n in range(count)]
+    (folder / "queries.jsonl").write_text(lines([*QUERIES, *more]))
+    (folder / "test.tsv").write_text(QRELS + "".join(f"u{n}\td1\t1\n" for n in range(count)))
+    converted(folder, "trec", *judged(folder, run="run.txt"))
+    err = capsys.readouterr().err
+    shown = "'u0'" if count == 1 else "'u0', 'u1', 'u2', …"
+    assert err == f"convert: {said} queries have no ranking and are left out: {shown}\n"
+
+
+@pytest.mark.parametrize("qrels", ["q1<::>2 0 d1 1.0\n", "q1<::>2 0 d1 1.\n", "q1<::>2\td1\t+1\n"])
+def test_whole_numbers_may_be_written_with_a_point_from_the_first_line_on(folder: Path, qrels: str) -> None:
+    (folder / "test.tsv").write_text(qrels + "q1<::>2 0 d3 2.0\n".replace(" ", "\t" if "\t" in qrels else " "))
+    [row] = converted(folder, "trec", *judged(folder, run="run.txt"))
+    assert row.gold == ("d1", "d3")
+
+
+@pytest.mark.parametrize(
+    "header", ["query-id\tcorpus-id\tscore", "qid docid relevance", "Topic iter document# rel", "query_id 0 doc_id r"]
+)
+def test_a_header_is_known_by_what_it_names(folder: Path, header: str) -> None:
+    (folder / "test.tsv").write_text(f"{header}\nq1<::>2 0 d1 1\n")
+    [row] = converted(folder, "trec", *judged(folder, run="run.txt"))
+    assert row.gold == ("d1",)
+
+
+def test_a_query_of_a_headers_name_is_judged(folder: Path) -> None:
+    (folder / "queries.jsonl").write_text(lines([{"_id": "topic", "text": "tides?"}]))
+    (folder / "test.tsv").write_text("topic 0 d1 1\n")
+    (folder / "run.txt").write_text("topic Q0 d1 1 1 mine\n")
+    [row] = converted(folder, "trec", *judged(folder, run="run.txt"))
+    assert row.gold == ("d1",)
+
+
 def test_a_set_can_be_named(folder: Path) -> None:
     [row] = converted(folder, "beir", *judged(folder), "--dataset", "seas")
     assert row.dataset == "seas"
@@ -268,8 +305,12 @@ def test_a_question_that_comes_twice_is_refused(folder: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("test.tsv", "q1\td1\tmany\nq1\td1\tmany\n", ":2: relevance: must be a whole number, got 'many'"),
+        ("test.tsv", QRELS + "q1\td1\tmany\n", ":5: relevance: must be a whole number, got 'many'"),
         ("test.tsv", "q1<::>2 d1\n", ":1: must be `query document relevance`"),
+        ("test.tsv", "q1\td1\tmany\n", ":1: relevance: must be a whole number, got 'many'"),
+        ("test.tsv", "q1 0 d1 1.5\n", ":1: relevance: must be a whole number, got '1.5'"),
+        ("test.tsv", "q1 0 d1 nan\n", ":1: relevance: must be a whole number, got 'nan'"),
+        ("test.tsv", "q1<::>2 0 D-1 1\n", "test.tsv: no judged document is in the corpus, such as 'D-1'; are the ids"),
         ("test.tsv", QRELS + "q1<::>2\td1\t0\n", ":5: relevance: 'd1' was judged 2 before"),
         ("test.tsv", "query-id\tcorpus-id\tscore\n", "no judgement in it"),
         ("test.tsv", "q9\td1\t1\n", "no query 'q9'"),

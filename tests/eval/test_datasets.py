@@ -68,6 +68,11 @@ def test_the_hash_of_a_list_tells_any_other_list_apart(other: Any) -> None:
         ({"chunks": [{"id": "a", "text": "t", "score": float("-inf")}]}, "chunks[0].score: must be a finite number"),
         ({"chunks": [{"id": "a", "text": "t", "score": "nan"}]}, "chunks[0].score: must be a finite number"),
         ({"chunks": [{"id": "a", "text": "t", "score": "high"}]}, "chunks: chunk 0: score"),
+        (
+            {"chunks": [*CHUNKS, {"id": "x", "text": "t", "acl": ["staff"]}]},
+            "chunks[4].acl: who may see a chunk is not",
+        ),
+        ({"chunks": [{"id": "a", "text": "t", "acl": []}]}, "chunks[0].acl: who may see a chunk is not measured"),
         ({"gold": ...}, "gold: must be a list of chunk ids, got nothing"),
         ({"gold": "a"}, "gold: must be a list of chunk ids, got a text"),
         ({"gold": ["a", "a"]}, "gold: 'a' stands there twice"),

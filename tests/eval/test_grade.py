@@ -196,13 +196,19 @@ def test_lists_on_their_way_count_against_the_limit(tmp_path: Path, scripted: Ca
     assert len(backend.requests) == 9
 
 
-@pytest.mark.parametrize("model", [["--model", "scripted:x"], [*MODEL, "--base-url", "http://127.0.0.1:9/v1"]])
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (["--model", "scripted:x"], "nobody knows the price of scripted:x; leave it out"),
+        ([*MODEL, "--base-url", "http://127.0.0.1:9/v1"], "a server at base_url has prices of its own; leave it out"),
+    ],
+)
 def test_a_limit_that_cannot_be_held_is_refused(
-    tmp_path: Path, scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str], model: list[str]
+    tmp_path: Path, scripted: Callable[..., Script], capsys: pytest.CaptureFixture[str], model: list[str], said: str
 ) -> None:
     backend = scripted(always(PAIRS))
     assert main(["grade", lists(tmp_path), "--out", str(tmp_path / "r"), "--max-cost", "1", *model]) == 2
-    assert "--max-cost cannot be held: nobody knows the price of" in capsys.readouterr().err
+    assert f"--max-cost cannot be held: {said}" in capsys.readouterr().err
     assert not backend.requests
 
 

@@ -26,7 +26,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     graded = SHARED / "graded"
     records = export_large_llm(graded / "large_llm.jsonl", graded / "large_llm.prompt.txt", SHARED)
     file.write_text("".join(map(to_line, records)), encoding="utf-8")
-    return load_cases([SHARED / f"{name}.dev.jsonl.gz" for name in SETS], [file])
+    return load_cases([SHARED / f"{name}.dev.jsonl.gz" for name in SETS], [file]).cases
 
 
 @pytest.mark.parametrize(

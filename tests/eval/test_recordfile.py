@@ -30,6 +30,16 @@ def test_half_a_last_line_is_taken_away(tmp_path: Path, left: int) -> None:
     assert path.read_text() == to_line(ONE) + to_line(TWO)
 
 
+def test_half_a_last_line_may_end_in_a_brace_or_in_half_a_letter(tmp_path: Path) -> None:
+    path, replied = tmp_path / "r.jsonl", to_line(replace(TWO, reply='{"grades": {"é": 1}}')).encode()
+    ends = [n for n in range(1, len(replied) - 2) if replied[:n].endswith((b"}", b"\xc3"))]
+    assert len(ends) > 1
+    for end in ends:
+        path.write_bytes(to_line(ONE).encode() + replied[:end])
+        with open_records(path) as file:
+            assert file.records == [ONE]
+
+
 def test_a_last_line_that_only_lacks_its_end_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(to_line(ONE) + to_line(TWO).rstrip("\n"))

@@ -55,6 +55,22 @@ def test_a_decision_log_is_summed_up_by_day() -> None:
     assert done.total.tokens_after == 400 + 1_000
 
 
+def test_what_was_sent_before_is_what_the_line_says_and_not_the_whole_list() -> None:
+    done = replay(told(decision(baseline=[0, 1, 2])), never)
+    assert (done.total.chunks_before, done.total.tokens_before) == (3, 600)
+    assert (done.total.chunks_after, done.total.tokens_after) == (2, 400)
+
+
+def test_pruning_that_sends_more_than_before_saves_less_than_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = written(tmp_path / "log.jsonl", decision(baseline=[0]))
+    assert main(["replay", str(log), *PRICES]) == 0
+    said = capsys.readouterr().out
+    assert "-300.0 % of the chunks' tokens are not sent" not in said
+    assert "300.0 % more of the chunks' tokens are sent than before: $0.3000 more for the generator's input" in said
+
+
 def test_fallbacks_are_counted_with_their_reason() -> None:
     lost = decision(
         status="fallback",
@@ -76,6 +92,7 @@ def test_lines_of_the_baseline_arm_are_not_counted() -> None:
     [
         *(b"{", b"[]", b"null", b"\xff", {"kept": [0]}),
         *(decision(kept=[9]), decision(tokens=[1]), decision(kept=[0, 0]), decision(kept=[-1])),
+        *(decision(baseline=value) for value in ([4], [-1], [0, 0], None, ["0"], 2)),
         *(decision(latency=value) for value in (math.nan, math.inf, -1, "soon")),
         *(decision(usage={**decision()["usage"], "cost": value}) for value in (math.nan, -0.1, "much")),
         *(decision(tokens=[9, 9, 9, value]) for value in (-9, math.nan)),
@@ -169,6 +186,22 @@ def test_a_query_with_its_chunks_is_decided_by_its_recorded_grading(
     assert (said["chunks"], said["tokens"]) == ([4, 3], [100, 30])
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_lists_that_were_graded_in_two_ways_are_refused_in_one_line(
+    files: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = written(tmp_path / "log.jsonl", QUERY)
+    first = graded(tmp_path).rename(tmp_path / "w1.jsonl")
+    second = graded(tmp_path, model="openai:other")
+    if files == 1:
+        first.write_text(first.read_text(encoding="utf-8") + second.read_text(encoding="utf-8"), encoding="utf-8")
+    given = [first, second][:files]
+    assert main(["replay", str(log), *(part for path in given for part in ("--records", str(path)))]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("graded in another way than what is before; give one way at a time\n")
+    assert said.count("\n") == 1
+
+
 def test_other_dials_decide_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = written(tmp_path / "log.jsonl", QUERY)
     keep = ["--keep", "listwise threshold=3 keep_top_k=0 scoring=grade"]
@@ -182,6 +215,15 @@ def test_a_query_without_a_grading_says_what_to_run(tmp_path: Path, capsys: pyte
     said = capsys.readouterr().err
     assert "python -m eval grade" in said
     assert len(said.strip().splitlines()) == 1
+
+
+def test_a_query_with_chunks_that_not_everyone_may_see_is_passed_over_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hidden = {**QUERY, "chunks": [{"id": "0", "text": "t", "acl": ["staff"]}]}
+    log = written(tmp_path / "log.jsonl", QUERY, hidden)
+    assert main(["replay", str(log), "--records", str(graded(tmp_path))]) == 0
+    assert "1 lines were passed over: chunks[0].acl: who may see a chunk is not measured" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("price", ["free", "nan", "-1"])

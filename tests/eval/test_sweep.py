@@ -43,8 +43,15 @@ def test_all_configurations_are_compared_on_the_same_cases() -> None:
     without = made_case("c", [1, 1], [0], records={})
     found = sweep([*CASES, without], [TOP_2, LISTWISE])
     assert [case.id for case in found.cases] == ["a", "b"]
-    assert found.left_out == 1
+    assert (found.left_out, found.lacking) == (1, {"listwise": 1})
     assert sweep([*CASES, without], [TOP_2]).left_out == 0
+
+
+def test_the_longest_list_may_be_one_of_those_left_out() -> None:
+    longest = made_case("c", [1] * 9, [8], scores=(-1.0,) * 9)
+    cut = Configuration("relative_cut", (("share", 0.5),))
+    found = sweep([*CASES, longest], [TOP_2, cut])
+    assert (found.kept.shape, found.lacking) == ((2, 2, 3), {"relative_cut": 1})
 
 
 def test_when_no_case_is_left_it_says_what_is_missing() -> None:

@@ -115,6 +115,7 @@ def test_the_command_prints_lines_that_set_what_it_found(
     assert "order of the lists: BM25, not a neural reranker" in out
     assert "36 questions put" in out
     assert "144 others test them" in out
+    assert "Which are which depends on --seed (here 0), and so may the choice" in out
     assert "SHOWN: listwise threshold=4 keep_top_k=1 scoring=grade keeps at least 96.0%" in out
     assert "at least 74, if not one is lost (117 if one is, 156 if two are)" in out
     toml, env = (found[1] for found in re.finditer(r"```(?:toml)?\n(.*?)\n```", out, re.DOTALL))
@@ -159,6 +160,18 @@ def test_lists_without_a_grading_are_counted_in_the_head(tmp_path: Path, capsys:
     graded = Path(arguments[2])
     graded.write_text("".join(graded.read_text(encoding="utf-8").splitlines(keepends=True)[:-7]), encoding="utf-8")
     assert "7 lists of these files have no grading: nothing here is about them" in run(capsys, *arguments)[1]
+
+
+def test_repeated_questions_prove_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = write_lists(tmp_path, dict(list(GOOD.items())[:60]))
+    paths = [Path(arguments[0]), Path(arguments[2])]
+    for path in paths:
+        once = path.read_text(encoding="utf-8")
+        path.write_text("".join(once.replace('"id": "q', f'"id": "{copy}q') for copy in "abc"), encoding="utf-8")
+    code, out = run(capsys, *arguments)
+    assert code == 1
+    assert "120 lists repeat another's question and chunks under another id: counted once" in out
+    assert "48 questions show no more than 93.9%" in out
 
 
 def test_a_model_that_loses_too_much_qualifies_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,6 +219,7 @@ def test_a_check_takes_the_dials_in_force(
     [
         ("PRUNER_MODEL", "openai:another", "graded with model 'openai:gpt-4o-mini', in use is 'openai:another'"),
         ("PRUNER_MAX_CHUNKS", "7", "max_chunks is set and is not measured here"),
+        ("PRUNER_TOKEN_BUDGET", "90", "token_budget is set and is not measured here"),
         ("PRUNER_THRESHOLD", "9", "threshold"),
     ],
 )

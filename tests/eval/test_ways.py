@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from eval.__main__ import main
+from eval.datasets import read_rows
 from eval.points import Draws
+from eval.records import to_line
 from eval.ways import Way, compare
 from tests.made_cases import made_case, made_record, write_lists
 
@@ -84,6 +86,41 @@ def test_ways_without_a_list_in_common_are_refused_in_one_line(
         ways += ["--records", str(tmp_path / f"{place}.jsonl")]
     assert main(["ways", first[0], *ways]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_equal_lists_are_counted_once_and_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_lists(tmp_path, {"one": ([5, 1], [0])})
+    for path in (Path(first[0]), Path(first[2])):
+        once = path.read_text(encoding="utf-8")
+        path.write_text(once + once.replace('"id": "one"', '"id": "two"'), encoding="utf-8")
+    assert main(["ways", *first, "--resamples", "20"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1 lists that all of these graded")
+    assert "\n\n1 lists repeat another's question and chunks under another id: counted once\n\n|" in said
+    assert said.endswith("|\n")
+
+
+def test_two_ways_in_one_file_are_refused_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_lists(tmp_path, {"one": ([5, 1], [0])})
+    other = write_lists(tmp_path, {"one": ([5, 1], [0])}, dials="temperature=1.0")
+    assert first == other
+    path = tmp_path / "records.jsonl"
+    graded = path.read_text(encoding="utf-8")
+    path.write_text(graded + graded.replace("temperature=1.0", "temperature=0.0"), encoding="utf-8")
+    assert main(["ways", *first]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("temperature=0.0 (1); give each way a file of its own\n")
+
+
+def test_ways_that_graded_another_number_of_chunks_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = write_lists(tmp_path, {"one": ([5, 1, 1], [0])})
+    [row] = read_rows(Path(first[0]))
+    cut = made_record("one", [5, 1], list_sha256=row.cut(2).sha256)
+    (tmp_path / "cut.jsonl").write_text(to_line(cut), encoding="utf-8")
+    assert main(["ways", *first, "--records", str(tmp_path / "cut.jsonl")]) == 2
+    assert capsys.readouterr().err == "ways: of 'one' (made) these graded [2, 3] chunks; choose with --cut\n"
 
 
 @pytest.mark.parametrize("dial", ["--threshold=nan", "--threshold=9", "--keep-top-k=-3", "--keep-top-k=some"])

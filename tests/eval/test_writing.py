@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from eval.errors import EvalError
 from eval.jsonl import read_objects
 from eval.writing import write_objects
 
@@ -31,6 +32,13 @@ def test_a_failure_half_way_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         write_objects(path, broken())
     assert [(found.name, found.read_text()) for found in tmp_path.iterdir()] == [("rows.jsonl", "old")]
+
+
+def test_a_folder_that_is_not_there_is_named_by_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "rows.jsonl"
+    with pytest.raises(EvalError) as caught:
+        write_objects(path, [])
+    assert str(caught.value) == f"{path}: cannot be written into its folder: No such file or directory"
 
 
 def test_permissions_of_the_old_file_stay(tmp_path: Path) -> None:
