@@ -15,8 +15,8 @@ T = TypeVar("T")
 class PerLoop(Generic[T]):
     """One `T` per event loop, so that one pruner serves several `asyncio.run()` and threads.
 
-    Each is closed by `aclose()`, or when its loop shuts down its asynchronous generators, as `asyncio.run()` does: a
-    connection of a dead loop can be neither used nor closed.
+    Each is closed by `aclose()`, when its loop shuts down its asynchronous generators, as `asyncio.run()` does, or, by
+    its loop, when this is gone: a connection of a dead loop can be neither used nor closed.
     """
 
     def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> None:
@@ -36,7 +36,7 @@ class PerLoop(Generic[T]):
                 made = self._make()
             except ConfigError as error:
                 raise BackendError(Reason.PROVIDER_ERROR, str(error)) from error
-            keeper = self._keep(made)
+            keeper = _keep(made, self._close)
             self._held[loop] = made, keeper
             await anext(keeper)
         return self._held[loop][0]
@@ -47,8 +47,10 @@ class PerLoop(Generic[T]):
         if keeper is not None:
             await keeper.aclose()
 
-    async def _keep(self, made: T) -> AsyncGenerator[None]:
-        try:
-            yield
-        finally:
-            await self._close(made)
+
+async def _keep(made: T, close: Callable[[T], Awaitable[None]]) -> AsyncGenerator[None]:
+    """Close `made` when the loop ends, or when nobody holds this any more."""
+    try:
+        yield
+    finally:
+        await close(made)
