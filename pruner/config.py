@@ -204,6 +204,10 @@ class PrunerConfig(BaseModel):
             )
         return type(self)(**{**self.model_dump(exclude_unset=True), **dials}) if dials else self
 
+    def for_grading(self) -> Self:
+        """Return a copy in which all selection dials are at their defaults."""
+        return type(self)(**self.model_dump(exclude_unset=True, exclude=set(_SELECTION_DIALS)))
+
     def selection_dials(self) -> dict[str, Any]:
         """The dials that `assemble()` goes by."""
         return self.model_dump(include=set(_SELECTION_DIALS))

@@ -368,6 +368,15 @@ async def test_one_pruner_serves_many_callers_at_once() -> None:
     assert [r.chunks for r in results] == [[f"needle {j}"] for j in range(1, 6)] * 10
 
 
+async def test_other_selection_dials_may_be_given_for_once() -> None:
+    one = pruner(pairs(5, 4, 3, 2, 1), pairs(5, 4, 3, 2, 1), keep_top_k=0)
+    strict = await one.prune("q", FIVE, threshold=5)
+    assert (strict.chunks, strict.trace.dials["threshold"]) == (FIVE[:1], 5)
+    assert (await one.prune("q", FIVE)).chunks == FIVE[:3]
+    with pytest.raises(ConfigError, match="'timeout' is not a selection dial"):
+        await one.prune("q", FIVE, timeout=3)
+
+
 def test_one_pruner_serves_several_event_loops() -> None:
     one = pruner(pairs(5, 1, 1, 1, 1), pairs(1, 5, 1, 1, 1))
     assert asyncio.run(one.prune("q", FIVE)).status == "ok"
