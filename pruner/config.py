@@ -43,6 +43,7 @@ from pruner.dialtypes import (
     sendable,
 )
 from pruner.errors import ConfigError
+from pruner.variables import our_variables
 
 __all__ = [
     "KEY_VARIABLES",
@@ -241,7 +242,7 @@ class PrunerConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_local(cls, data: Any) -> Any:
-        if isinstance(data, dict) and str(data.get("model", "")).startswith("local:"):
+        if isinstance(data, dict) and str(data.get("model", "")).lstrip().startswith("local:"):
             data = {"timeout": 180.0, "readout": "probe", **data}
             data = {"prompt": "probe.v1", **data} if data["readout"] == "probe" else data
         if isinstance(data, dict) and data.get("readout") == "probe":
@@ -299,26 +300,27 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 def gather(file: str | Path | None = None, **dials: Any) -> tuple[dict[str, Any], Sources]:
     """Collect dials from all sources, and say where each came from (`argument`, a variable or a file).
 
-    An empty variable counts as unset. The vendor's own key variable is used only for the vendor's own address: a key
-    is never sent to a `base_url` it was not meant for.
+    An empty variable counts as unset, and blanks around a value are not of it. The vendor's own key variable is used
+    only for the vendor's own address: a key is never sent to a `base_url` it was not meant for.
     """
     values, sources = _from_file(file)
     for layer, origins in (_from_environment(), (dials, dict.fromkeys(dials, "argument"))):
         values |= layer
         sources |= origins
-    prefix = str(values.get("model", PrunerConfig.model_fields["model"].default)).partition(":")[0]
+    prefix = str(values.get("model", PrunerConfig.model_fields["model"].default)).strip().partition(":")[0]
     variable = KEY_VARIABLES.get(prefix, "")
     unset = not values.get("api_key") or sources["api_key"] not in ("argument", "PRUNER_API_KEY")
-    if unset and not values.get("base_url") and os.environ.get(variable, "").strip():
-        values["api_key"], sources["api_key"] = os.environ[variable], variable
+    if unset and not values.get("base_url") and (key := os.environ.get(variable, "").strip()):
+        values["api_key"], sources["api_key"] = key, variable
     return values, sources
 
 
 def _from_environment() -> tuple[dict[str, Any], Sources]:
     variables = {name: f"PRUNER_{name.upper()}" for name in PrunerConfig.model_fields}
     known = {*variables.values(), *_OTHER_VARIABLES}
-    check_variables((v for v in os.environ if v.startswith("PRUNER_") and not v.startswith(_SERVICE_VARIABLE)), known)
-    found = {name: os.environ[v] for name, v in variables.items() if os.environ.get(v, "").strip()}
+    ours = our_variables()
+    check_variables((v for v in ours if not v.startswith(_SERVICE_VARIABLE)), known)
+    found = {name: ours[v] for name, v in variables.items() if ours.get(v)}
     return dict(found), {name: variables[name] for name in found}
 
 

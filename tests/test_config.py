@@ -25,6 +25,11 @@ def test_a_local_model_gets_more_time_and_is_probed() -> None:
     assert (config.timeout, config.readout, config.prompt) == (180.0, "probe", "probe.v1")
 
 
+@pytest.mark.parametrize("model", [" local:x", "local:x\n", "local: x"])
+def test_blanks_around_a_model_are_not_of_it(model: str) -> None:
+    assert PrunerConfig(model=model) == PrunerConfig(model="local:x")
+
+
 def test_a_probe_of_a_server_asks_for_levels() -> None:
     assert PrunerConfig(readout="probe").prompt == "levels.v1"
     assert PrunerConfig(readout="probe", prompt="mine.jinja").prompt == "mine.jinja"
