@@ -331,21 +331,35 @@ def _from_file(file: str | Path | None) -> tuple[dict[str, Any], Sources]:
 
 
 def find_table(file: str | Path | None = None) -> tuple[dict[str, Any], str]:
-    """Read the dials' table, which may hold one named `service`, from the first file that has it, and its name."""
+    """Read the dials' table, which may hold one named `service`, from the first file that has it, and its name.
+
+    Raises:
+        ConfigError: a file cannot be read, or holds the table elsewhere.
+    """
+    if not isinstance(file, str | os.PathLike | None):
+        raise ConfigError(f"file must be a path, not {type(file).__name__}")
     for path in [Path(file)] if file else [Path("pruner.toml"), Path("pyproject.toml")]:
-        if file or path.is_file():
-            table = _read_toml(path)
-            for key in ("tool", "pruner") if path.name == "pyproject.toml" else ():
-                table = table.get(key, {})
-                if not isinstance(table, Mapping):
-                    raise ConfigError(f"{path}: [tool.pruner] must be a table")
-            if table:
-                return dict(table), str(path)
+        if (file or path.is_file()) and (table := _table_of(path)):
+            return dict(table), str(path)
     return {}, ""
+
+
+def _table_of(path: Path) -> Mapping[str, Any]:
+    table = _read_toml(path)
+    if path.name != "pyproject.toml":
+        for name, header in (("tool", "[tool.pruner]"), ("pruner", "[pruner]")):
+            if name in table:
+                raise ConfigError(f"{path}: leave out the header {header}: here the dials stand at the top of the file")
+        return table
+    for key in ("tool", "pruner"):
+        table = table.get(key, {})
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{path}: [tool.pruner] must be a table")
+    return table
 
 
 def _read_toml(path: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from None

@@ -191,6 +191,27 @@ def test_a_pyproject_of_another_shape_is_named(text: str) -> None:
         PrunerConfig.load()
 
 
+@pytest.mark.parametrize("name", ["pruner.toml", "pyproject.toml"])
+def test_a_file_may_begin_with_the_mark_of_utf_8(name: str) -> None:
+    header = "[tool.pruner]\n" if name == "pyproject.toml" else ""
+    Path(name).write_text(f"{header}threshold = 2\n", encoding="utf-8-sig")
+    assert PrunerConfig.load().threshold == 2
+
+
+@pytest.mark.parametrize("header", ["[pruner]", "[tool.pruner]", "[pruner.service]"])
+def test_a_header_above_the_dials_of_a_file_of_our_own_is_named(header: str) -> None:
+    Path("pruner.toml").write_text(f"{header}\nthreshold = 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"pruner\.toml: leave out the header \[.*pruner\]") as refused:
+        PrunerConfig.load()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("file", [3, True, b"pruner.toml", ["pruner.toml"]])
+def test_what_is_no_path_of_a_file_is_refused(file: Any) -> None:
+    with pytest.raises(ConfigError, match="file must be a path, not"):
+        PrunerConfig.load(file=file)
+
+
 def test_a_file_may_be_named_by_a_str() -> None:
     Path("mine.toml").write_text("threshold = 2\n", encoding="utf-8")
     assert PrunerConfig.load(file="mine.toml").threshold == 2
