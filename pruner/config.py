@@ -43,6 +43,7 @@ from pruner.dialtypes import (
     sendable,
 )
 from pruner.errors import ConfigError
+from pruner.variables import our_variables
 
 __all__ = [
     "KEY_VARIABLES",
@@ -204,6 +205,10 @@ class PrunerConfig(BaseModel):
             )
         return type(self)(**{**self.model_dump(exclude_unset=True), **dials}) if dials else self
 
+    def for_grading(self) -> Self:
+        """Return a copy in which all selection dials are at their defaults."""
+        return type(self)(**self.model_dump(exclude_unset=True, exclude=set(_SELECTION_DIALS)))
+
     def selection_dials(self) -> dict[str, Any]:
         """The dials that `assemble()` goes by."""
         return self.model_dump(include=set(_SELECTION_DIALS))
@@ -237,7 +242,7 @@ class PrunerConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_local(cls, data: Any) -> Any:
-        if isinstance(data, dict) and str(data.get("model", "")).startswith("local:"):
+        if isinstance(data, dict) and str(data.get("model", "")).lstrip().startswith("local:"):
             data = {"timeout": 180.0, "readout": "probe", **data}
             data = {"prompt": "probe.v1", **data} if data["readout"] == "probe" else data
         if isinstance(data, dict) and data.get("readout") == "probe":
@@ -295,26 +300,27 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 def gather(file: str | Path | None = None, **dials: Any) -> tuple[dict[str, Any], Sources]:
     """Collect dials from all sources, and say where each came from (`argument`, a variable or a file).
 
-    An empty variable counts as unset. The vendor's own key variable is used only for the vendor's own address: a key
-    is never sent to a `base_url` it was not meant for.
+    An empty variable counts as unset, and blanks around a value are not of it. The vendor's own key variable is used
+    only for the vendor's own address: a key is never sent to a `base_url` it was not meant for.
     """
     values, sources = _from_file(file)
     for layer, origins in (_from_environment(), (dials, dict.fromkeys(dials, "argument"))):
         values |= layer
         sources |= origins
-    prefix = str(values.get("model", PrunerConfig.model_fields["model"].default)).partition(":")[0]
+    prefix = str(values.get("model", PrunerConfig.model_fields["model"].default)).strip().partition(":")[0]
     variable = KEY_VARIABLES.get(prefix, "")
     unset = not values.get("api_key") or sources["api_key"] not in ("argument", "PRUNER_API_KEY")
-    if unset and not values.get("base_url") and os.environ.get(variable, "").strip():
-        values["api_key"], sources["api_key"] = os.environ[variable], variable
+    if unset and not values.get("base_url") and (key := os.environ.get(variable, "").strip()):
+        values["api_key"], sources["api_key"] = key, variable
     return values, sources
 
 
 def _from_environment() -> tuple[dict[str, Any], Sources]:
     variables = {name: f"PRUNER_{name.upper()}" for name in PrunerConfig.model_fields}
     known = {*variables.values(), *_OTHER_VARIABLES}
-    check_variables((v for v in os.environ if v.startswith("PRUNER_") and not v.startswith(_SERVICE_VARIABLE)), known)
-    found = {name: os.environ[v] for name, v in variables.items() if os.environ.get(v, "").strip()}
+    ours = our_variables()
+    check_variables((v for v in ours if not v.startswith(_SERVICE_VARIABLE)), known)
+    found = {name: ours[v] for name, v in variables.items() if ours.get(v)}
     return dict(found), {name: variables[name] for name in found}
 
 
@@ -325,21 +331,35 @@ def _from_file(file: str | Path | None) -> tuple[dict[str, Any], Sources]:
 
 
 def find_table(file: str | Path | None = None) -> tuple[dict[str, Any], str]:
-    """Read the dials' table, which may hold one named `service`, from the first file that has it, and its name."""
+    """Read the dials' table, which may hold one named `service`, from the first file that has it, and its name.
+
+    Raises:
+        ConfigError: a file cannot be read, or holds the table elsewhere.
+    """
+    if not isinstance(file, str | os.PathLike | None):
+        raise ConfigError(f"file must be a path, not {type(file).__name__}")
     for path in [Path(file)] if file else [Path("pruner.toml"), Path("pyproject.toml")]:
-        if file or path.is_file():
-            table = _read_toml(path)
-            for key in ("tool", "pruner") if path.name == "pyproject.toml" else ():
-                table = table.get(key, {})
-                if not isinstance(table, Mapping):
-                    raise ConfigError(f"{path}: [tool.pruner] must be a table")
-            if table:
-                return dict(table), str(path)
+        if (file or path.is_file()) and (table := _table_of(path)):
+            return dict(table), str(path)
     return {}, ""
+
+
+def _table_of(path: Path) -> Mapping[str, Any]:
+    table = _read_toml(path)
+    if path.name != "pyproject.toml":
+        for name, header in (("tool", "[tool.pruner]"), ("pruner", "[pruner]")):
+            if name in table:
+                raise ConfigError(f"{path}: leave out the header {header}: here the dials stand at the top of the file")
+        return table
+    for key in ("tool", "pruner"):
+        table = table.get(key, {})
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{path}: [tool.pruner] must be a table")
+    return table
 
 
 def _read_toml(path: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from None

@@ -51,12 +51,14 @@ def level(value: Any) -> Any:
 
 
 def known_prefix(value: Any) -> Any:
-    """Check the form `prefix:name` of a model."""
-    if isinstance(value, str):
-        prefix, colon, name = value.partition(":")
-        if prefix not in PREFIXES or not colon or not name or not value.isprintable():
-            raise ValueError(f"must be 'prefix:name' with one of the prefixes {', '.join(PREFIXES)}; got {value!r}")
-    return value
+    """Check the form `prefix:name` of a model; blanks around both are not of them."""
+    if not isinstance(value, str):
+        return value
+    prefix, _, name = value.strip().partition(":")
+    name = name.strip()
+    if prefix not in PREFIXES or not name or not name.isprintable():
+        raise ValueError(f"must be 'prefix:name' with one of the prefixes {', '.join(PREFIXES)}; got {value!r}")
+    return f"{prefix}:{name}"
 
 
 def sendable(value: SecretStr) -> SecretStr:

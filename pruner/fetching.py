@@ -29,12 +29,12 @@ async def fetch_parents(fetch: FetchParent, names: Iterable[str | int], seconds:
     Returns:
         What came in time and can be read. What did not is left out, with one warning that holds no text.
     """
-    tasks = {name: asyncio.ensure_future(_call(fetch, name)) for name in dict.fromkeys(names)}
+    tasks = {name: asyncio.ensure_future(_fetch(fetch, name)) for name in dict.fromkeys(names)}
     if not tasks:
         return {}
     try:
         await asyncio.wait(tasks.values(), timeout=seconds)
-        found = {name: _parent(task) for name, task in tasks.items()}
+        found = {name: _outcome(task) for name, task in tasks.items()}
     finally:
         for task in tasks.values():
             task.cancel()
@@ -42,6 +42,17 @@ async def fetch_parents(fetch: FetchParent, names: Iterable[str | int], seconds:
         faults = sorted({str(fault) for fault in found.values() if not isinstance(fault, Chunk | None)})
         _log.warning("%d of %d parents could not be fetched: %s", missing, len(found), ", ".join(faults))
     return {name: parent for name, parent in found.items() if isinstance(parent, Chunk)}
+
+
+async def _fetch(fetch: FetchParent, name: str | int) -> Chunk | str | None:
+    """Return the parent, None where there is none, or in a word what went wrong.
+
+    Nothing is raised that says more: of what comes after the deadline, asyncio would log each word.
+    """
+    try:
+        return _parent(await _call(fetch, name))
+    except Exception as error:  # noqa: BLE001
+        return type(error).__name__
 
 
 async def _call(fetch: FetchParent, name: str | int) -> object:
@@ -58,16 +69,14 @@ def _in_thread(fetch: FetchParent, name: str | int) -> object:
         raise LookupError("nothing found") from error
 
 
-def _parent(task: "asyncio.Future[object]") -> Chunk | str | None:
-    """Return the parent, None where there is none, or in a word what went wrong."""
-    if not task.done():
-        return "timeout"
-    if task.cancelled():
-        return "cancelled"
-    if error := task.exception():
-        return type(error).__name__
-    answer = task.result()
+def _parent(answer: object) -> Chunk | str | None:
     try:
         return None if answer is None else to_chunks([answer])[0]
     except RequestError:
         return "no text"
+
+
+def _outcome(task: "asyncio.Future[Chunk | str | None]") -> Chunk | str | None:
+    if not task.done():
+        return "timeout"
+    return "cancelled" if task.cancelled() else task.result()

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+import os
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -89,6 +90,7 @@ class Pruner:
         principals: Collection[str] = (),
         required_query_ids: Sequence[str] = (),
         fetch_parent: FetchParent | None = None,
+        **dials: Any,
     ) -> PruneResult[T]:
         """Return what the answer to `query` needs of `chunks`.
 
@@ -101,16 +103,20 @@ class Pruner:
             required_query_ids: sub-queries that each get their best chunk before anything else.
             fetch_parent: returns the parent of a `parent_id`, or None; sync or async. Asked when `expand` is on, for
                 what was selected. When it fails or is late, the chunk stays as it is.
+            dials: other selection dials for this once, such as `threshold=4`.
 
         Raises:
             RequestError: the arguments are unusable. Faults of provider, network or model never raise.
+            ConfigError: a dial is wrong, or no selection dial.
         """
         asked = to_asked(query, history, principals, required_query_ids)
-        prepared = prepare(to_candidates(chunks), self.config, asked)
-        grading = await self._grade(prepared, self.config, asked, history)
-        selected = select(prepared, grading, self.config, asked, self._counter)
-        parents = await self._fetch(selected, fetch_parent)
-        return self._packed(chunks, prepared, grading, selected, self.config, asked, parents)
+        config = self.config.with_dials(**dials)
+        self._splitter(config)  # What is lacking is told, and loaded, before anything is paid for.
+        prepared = prepare(to_candidates(chunks), config, asked)
+        grading = await self._grade(prepared, config, asked, history)
+        selected = select(prepared, grading, config, asked, self._counter)
+        parents = await self._fetch(selected, fetch_parent, config)
+        return self._packed(chunks, prepared, grading, selected, config, asked, parents)
 
     def prune_sync(self, query: str, chunks: Sequence[T], **options: Any) -> PruneResult[T]:
         """Prune from synchronous code, with or without an event loop running in this thread; options as `prune`."""
@@ -160,11 +166,13 @@ class Pruner:
             self._warn(answer, len(shown), latency)
         return self._graded(n, Fit(shown, fitted.left_out), answer, latency)
 
-    async def _fetch(self, selected: Selected, fetch: FetchParent | None) -> dict[str | int, Chunk]:
-        if fetch is None or self.config.expand in ("off", "heading"):
+    async def _fetch(
+        self, selected: Selected, fetch: FetchParent | None, config: PrunerConfig
+    ) -> dict[str | int, Chunk]:
+        if fetch is None or config.expand in ("off", "heading"):
             return {}
         names = [c.chunk.parent_id for c in selected.left if c.chunk.parent_id is not None]
-        return await fetch_parents(fetch, names, self.config.parent_timeout)
+        return await fetch_parents(fetch, names, config.parent_timeout)
 
     def assemble(
         self,
@@ -328,15 +336,22 @@ async def prune(
 ) -> PruneResult[T]:
     """Prune with the dials from arguments, environment and file (`PrunerConfig.load`); see `Pruner.prune`.
 
-    The pruner of a configuration is made at its first use and kept.
+    A pruner is made, in a thread, when it is first needed, and kept: one for all calls that differ in selection dials
+    only, and of the others the 64 made last. To make one takes a second or more, on top of the first call's `timeout`.
     """
-    return await _shared(PrunerConfig.load(**dials)).prune(
+    config = PrunerConfig.load(**dials)
+    wanted = config.for_grading()
+    pruner = _kept.get(wanted)
+    if pruner is None:
+        pruner = await asyncio.to_thread(_make, wanted)
+    return await pruner.prune(
         query,
         chunks,
         history=history,
         principals=principals,
         required_query_ids=required_query_ids,
         fetch_parent=fetch_parent,
+        **config.selection_dials(),
     )
 
 
@@ -349,7 +364,29 @@ def _remade(dials: dict[str, Any], counter: Counter) -> Pruner:
     return Pruner(PrunerConfig.load(**dials), counter=counter)
 
 
-_shared = lru_cache(maxsize=8)(Pruner)
+_KEPT = 64
+_kept: dict[PrunerConfig, Pruner] = {}
+_making = Lock()
+
+
+def _make(config: PrunerConfig) -> Pruner:
+    """Make the pruner of a configuration, once however many threads ask, and let go of the one made first."""
+    with _making:
+        if config not in _kept:
+            made = Pruner(config)
+            while len(_kept) >= _KEPT:
+                del _kept[next(iter(_kept))]
+            _kept[config] = made
+        return _kept[config]
+
+
+def _lock_anew() -> None:
+    global _making
+    _making = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_lock_anew)
 
 
 def _input_budget(config: PrunerConfig, backend: Backend) -> int | None:

@@ -19,7 +19,7 @@ _FIELDS = Chunk.model_fields.keys()
 def to_chunks(given: Sequence[object]) -> list[Chunk]:
     """Bring the caller's chunks into our form.
 
-    Of a mapping, None counts as not given, unknown keys become metadata, and keys of metadata become str.
+    Of a mapping, None counts as not given (but for the text), unknown keys become metadata, and keys of metadata str.
 
     Raises:
         RequestError: the list is none, or an entry holds no text or a field of the wrong type; the message names it.
@@ -46,7 +46,7 @@ def _to_chunk(index: int, given: object) -> Chunk:
 
 
 def _fields(given: Mapping[Any, Any]) -> dict[str, Any]:
-    known = {key: value for key, value in given.items() if key in _FIELDS and value is not None}
+    known = {key: value for key, value in given.items() if key in _FIELDS and (value is not None or key == "text")}
     extra = {str(key): value for key, value in given.items() if key not in _FIELDS}
     metadata = known.get("metadata", {})
     if isinstance(metadata, Mapping) and (extra or metadata):

@@ -1,34 +1,94 @@
 """Asynchronous work run to its end from synchronous code."""
 
 import asyncio
-import contextvars
+import os
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from threading import Thread, local
 from typing import Any, TypeVar
+from weakref import finalize
 
 __all__ = ["run_sync"]
 
 R = TypeVar("R")
 
+# Seconds after which a wait looks up: an endless one cannot be interrupted on Windows, nor by `asyncio.run()`.
+_GLANCE = 0.5
+_ENDING = 2.0
+
 
 def run_sync(make: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run to its end what `make` returns, in a thread of its own where this one has a running loop."""
+    """Run to its end what `make` returns, whether this thread has a running loop or not; an interrupt cancels it."""
+    future = asyncio.run_coroutine_threadsafe(make(), _loop())
     try:
-        asyncio.get_running_loop()
+        _await(future)
+        return future.result()
+    finally:
+        future.cancel()
+
+
+class _Worker:
+    """An event loop in a thread of its own, for one thread's calls: the connections of one serve the next.
+
+    It ends with the thread that it works for, and with the process. A forked process has none of it left.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self.thread = Thread(target=_serve, args=[self.loop], name="pruner", daemon=True)
+        self.thread.start()
+        finalize(self, _end, self.pid, self.loop, self.thread)
+
+
+_own = local()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    worker: _Worker | None = getattr(_own, "worker", None)
+    if worker is None or worker.pid != os.getpid() or not worker.thread.is_alive():
+        worker = _own.worker = _Worker()
+    return worker.loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        # A call that ends in one of these takes the loop along; the caller is to get it, and the next call a loop.
+        with suppress(KeyboardInterrupt, SystemExit):
+            loop.run_forever()
+            break
+    loop.run_until_complete(_finish())
+    # Without waiting for the loop's threads: one may hang for minutes in looking up a name.
+    loop.close()
+
+
+async def _finish() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def _end(pid: int, loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
+    if pid == os.getpid() and thread.is_alive():
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_ENDING)
+
+
+def _await(future: "Future[Any]") -> None:
+    """Wait, until the task that waits is cancelled: that is how `asyncio.run()` takes the first interrupt."""
+    task = _current_task()
+    before = task.cancelling() if task else 0
+    while not future.done():
+        wait([future], _GLANCE)
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError
+
+
+def _current_task() -> "asyncio.Task[Any] | None":
+    try:
+        return asyncio.current_task()
     except RuntimeError:
-        return _run(make())
-    context = contextvars.copy_context()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: context.run(lambda: _run(make()))).result()
-
-
-def _run(work: Coroutine[Any, Any, R]) -> R:
-    """Do as `asyncio.run()`, but do not wait for the loop's threads: one may hang for minutes in looking up a name."""
-    with asyncio.Runner() as runner:
-        try:
-            return runner.run(work)
-        finally:
-            loop = runner.get_loop()
-            if executor := getattr(loop, "_default_executor", None):
-                executor.shutdown(wait=False)
-                loop._default_executor = None  # type: ignore[attr-defined]
+        return None

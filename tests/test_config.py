@@ -25,6 +25,11 @@ def test_a_local_model_gets_more_time_and_is_probed() -> None:
     assert (config.timeout, config.readout, config.prompt) == (180.0, "probe", "probe.v1")
 
 
+@pytest.mark.parametrize("model", [" local:x", "local:x\n", "local: x"])
+def test_blanks_around_a_model_are_not_of_it(model: str) -> None:
+    assert PrunerConfig(model=model) == PrunerConfig(model="local:x")
+
+
 def test_a_probe_of_a_server_asks_for_levels() -> None:
     assert PrunerConfig(readout="probe").prompt == "levels.v1"
     assert PrunerConfig(readout="probe", prompt="mine.jinja").prompt == "mine.jinja"
@@ -184,6 +189,27 @@ def test_a_pyproject_of_another_shape_is_named(text: str) -> None:
     Path("pyproject.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"pyproject\.toml: \[tool\.pruner\] must be a table"):
         PrunerConfig.load()
+
+
+@pytest.mark.parametrize("name", ["pruner.toml", "pyproject.toml"])
+def test_a_file_may_begin_with_the_mark_of_utf_8(name: str) -> None:
+    header = "[tool.pruner]\n" if name == "pyproject.toml" else ""
+    Path(name).write_text(f"{header}threshold = 2\n", encoding="utf-8-sig")
+    assert PrunerConfig.load().threshold == 2
+
+
+@pytest.mark.parametrize("header", ["[pruner]", "[tool.pruner]", "[pruner.service]"])
+def test_a_header_above_the_dials_of_a_file_of_our_own_is_named(header: str) -> None:
+    Path("pruner.toml").write_text(f"{header}\nthreshold = 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"pruner\.toml: leave out the header \[.*pruner\]") as refused:
+        PrunerConfig.load()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("file", [3, True, b"pruner.toml", ["pruner.toml"]])
+def test_what_is_no_path_of_a_file_is_refused(file: Any) -> None:
+    with pytest.raises(ConfigError, match="file must be a path, not"):
+        PrunerConfig.load(file=file)
 
 
 def test_a_file_may_be_named_by_a_str() -> None:

@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -59,6 +61,41 @@ async def test_what_is_late_is_cancelled() -> None:
 
     assert list(await fetch_parents(fetch, ["never", "quick"], 0.05)) == ["quick"]
     await asyncio.wait_for(cancelled.wait(), 5)
+
+
+async def refuse(_: Any) -> Any:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        raise ValueError("secret") from None
+
+
+async def dawdle(_: Any) -> Any:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0.05)
+        raise ValueError("secret")
+
+
+def block(_: Any) -> Any:
+    threading.Event().wait(0.1)
+    raise ValueError("secret")
+
+
+@pytest.mark.parametrize("fetch", [refuse, dawdle, block])
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_what_fails_after_the_deadline_leaves_no_word_of_it_in_the_log(
+    fetch: Any, cancelled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def late() -> None:
+        found = fetch_parents(fetch, ["a", "b"], 60 if cancelled else 0.02)
+        await asyncio.wait([asyncio.ensure_future(found)], timeout=0.04)
+
+    asyncio.run(late())
+    gc.collect()
+    assert "secret" not in caplog.text
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 async def test_a_cancelled_caller_cancels_the_fetching() -> None:

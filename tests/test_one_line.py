@@ -2,13 +2,16 @@
 
 import asyncio
 import gc
+import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pruner import ConfigError, prune, prune_sync
-from pruner.pipeline import _shared
+from pruner import ConfigError, Pruner, PrunerConfig, pipeline, prune, prune_sync
 from tests.provider import Provider, chat, serve
 
 CHUNKS = ["a", "b", "c", "d"]
@@ -17,11 +20,24 @@ CHUNKS = ["a", "b", "c", "d"]
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
     monkeypatch.chdir(tmp_path)
-    _shared.cache_clear()
+    monkeypatch.setattr(pipeline, "_kept", {})
     with serve(chat('{"grades":[[1,1],[2,1],[3,5],[4,1]]}')) as running:
         monkeypatch.setenv("PRUNER_BASE_URL", running.url)
         yield running
-    _shared.cache_clear()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Pruner]:
+    """The pruners that were made."""
+    pruners: list[Pruner] = []
+
+    class Noted(Pruner):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            pruners.append(self)
+
+    monkeypatch.setattr(pipeline, "Pruner", Noted)
+    return pruners
 
 
 def test_it_reads_the_environment(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,10 +52,63 @@ def test_an_argument_wins_over_the_environment(provider: Provider, monkeypatch: 
     assert asyncio.run(prune("q", CHUNKS, keep_top_k=1)).chunks == ["a", "c"]
 
 
-def test_the_pruner_of_a_configuration_is_made_once(provider: Provider) -> None:
-    for _ in range(3):
-        asyncio.run(prune("q", CHUNKS))
-    assert _shared.cache_info().misses == 1
+def test_calls_that_differ_in_selection_dials_only_share_one_pruner(provider: Provider, made: list[Pruner]) -> None:
+    for level in (1, 2, 5):
+        assert len(asyncio.run(prune("q", CHUNKS, threshold=level, keep_top_k=0)).chunks) == (4 if level == 1 else 1)
+    assert len(made) == 1
+
+
+def test_what_the_grading_needs_makes_another_pruner(provider: Provider, made: list[Pruner]) -> None:
+    for instructions in ("of ships", "of cats", "of ships"):
+        asyncio.run(prune("q", CHUNKS, instructions=instructions))
+    assert len(made) == 2
+
+
+def test_a_pruner_is_made_once_however_many_threads_ask(provider: Provider, made: list[Pruner]) -> None:
+    barrier = threading.Barrier(8)
+
+    def ask(_: int) -> str:
+        barrier.wait(5)
+        return str(prune_sync("q", CHUNKS).status)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(ask, range(8))) == ["ok"] * 8
+    assert len(made) == 1
+
+
+def test_a_pruner_is_made_off_the_event_loop(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def make(config: PrunerConfig) -> Pruner:
+        threads.append(threading.current_thread())
+        return Pruner(config)
+
+    monkeypatch.setattr(pipeline, "_make", make)
+    assert asyncio.run(prune("q", CHUNKS)).status == "ok"
+    assert threading.current_thread() not in threads
+
+
+def test_pruners_let_go_close_their_connections(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_KEPT", 2)
+
+    async def many() -> list[str]:
+        calls = (prune("q", CHUNKS, instructions=f"of {i}") for i in range(6))
+        found = [str(result.status) for result in await asyncio.gather(*calls)]
+        gc.collect()
+        return found
+
+    assert asyncio.run(many()) == ["ok"] * 6  # A connection left open is a warning, and so an error.
+    gc.collect()
+    assert len(pipeline._kept) == 2
+
+
+def test_what_an_extra_is_missing_for_is_told_before_the_call(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.raises(ConfigError, match=r"\[sentences\]"):
+        asyncio.run(prune("q", CHUNKS, extract=True))
+    assert provider.requests == []
 
 
 def test_a_changed_environment_is_seen(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:

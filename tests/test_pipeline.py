@@ -216,8 +216,8 @@ async def test_a_grading_of_another_list_is_refused() -> None:
         ("q", {"text": "a"}, [], "chunks must be a list"),
         ("q", None, [], "chunks must be a list"),
         ("q", ["a", 5], [], "chunk 1 is a int"),
-        ("q", [{"txt": "a"}], [], "chunk 0: text"),
-        ("q", [{"text": None}], [], "chunk 0: text"),
+        ("q", [{"txt": "a"}], [], "chunk 0: text: Field required"),
+        ("q", [{"text": None}], [], "chunk 0: text: Input should be a valid string"),
         ("q", [{"text": 5}], [], "chunk 0: text"),
         ("q", [{"text": "a", "score": "high"}], [], "chunk 0: score"),
         ("q", ["a"], "earlier", "history must be a list"),
@@ -366,6 +366,15 @@ async def test_one_pruner_serves_many_callers_at_once() -> None:
     lists = [[f"needle {i}" if i == j else "hay" for i in range(1, 6)] for j in range(1, 6)]
     results = await asyncio.gather(*(one.prune("q", chunks) for chunks in lists * 10))
     assert [r.chunks for r in results] == [[f"needle {j}"] for j in range(1, 6)] * 10
+
+
+async def test_other_selection_dials_may_be_given_for_once() -> None:
+    one = pruner(pairs(5, 4, 3, 2, 1), pairs(5, 4, 3, 2, 1), keep_top_k=0)
+    strict = await one.prune("q", FIVE, threshold=5)
+    assert (strict.chunks, strict.trace.dials["threshold"]) == (FIVE[:1], 5)
+    assert (await one.prune("q", FIVE)).chunks == FIVE[:3]
+    with pytest.raises(ConfigError, match="'timeout' is not a selection dial"):
+        await one.prune("q", FIVE, timeout=3)
 
 
 def test_one_pruner_serves_several_event_loops() -> None:

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import finalize
 
 from pruner.errors import BackendError, ConfigError, Reason
 
 __all__ = ["PerLoop"]
+
+_A_MOMENT = 0.1
 
 T = TypeVar("T")
 
@@ -15,14 +18,14 @@ T = TypeVar("T")
 class PerLoop(Generic[T]):
     """One `T` per event loop, so that one pruner serves several `asyncio.run()` and threads.
 
-    Each is closed by `aclose()`, or when its loop shuts down its asynchronous generators, as `asyncio.run()` does: a
-    connection of a dead loop can be neither used nor closed.
+    Each is closed by `aclose()`, when its loop shuts down its asynchronous generators, as `asyncio.run()` does, or, by
+    its loop, when this is gone: a connection of a dead loop can be neither used nor closed.
     """
 
     def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> None:
         self._make = make
         self._close = close
-        self._held: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[T, AsyncGenerator[None]]] = WeakKeyDictionary()
+        self._held: dict[asyncio.AbstractEventLoop, _Held[T]] = {}
 
     async def get(self) -> T:
         """Return the running loop's own.
@@ -32,23 +35,45 @@ class PerLoop(Generic[T]):
         """
         loop = asyncio.get_running_loop()
         if loop not in self._held:
+            self._forget_closed()
             try:
-                made = self._make()
+                held = _Held(self._make(), self._close)
             except ConfigError as error:
                 raise BackendError(Reason.PROVIDER_ERROR, str(error)) from error
-            keeper = self._keep(made)
-            self._held[loop] = made, keeper
-            await anext(keeper)
-        return self._held[loop][0]
+            self._held[loop] = held
+            # Until then it is held from without: a garbage collector would do away with its sockets, and complain.
+            held.let_go = finalize(self, _close_later, loop, held.keeper)
+            await anext(held.keeper)
+        return self._held[loop].made
 
     async def aclose(self) -> None:
         """Close the running loop's own; the others are closed by their loops."""
-        _, keeper = self._held.pop(asyncio.get_running_loop(), (None, None))
-        if keeper is not None:
-            await keeper.aclose()
+        if held := self._held.pop(asyncio.get_running_loop(), None):
+            held.let_go.detach()
+            await held.keeper.aclose()
 
-    async def _keep(self, made: T) -> AsyncGenerator[None]:
-        try:
-            yield
-        finally:
-            await self._close(made)
+    def _forget_closed(self) -> None:
+        for loop in [loop for loop in list(self._held) if loop.is_closed()]:
+            if held := self._held.pop(loop, None):
+                held.let_go.detach()
+
+
+class _Held(Generic[T]):
+    let_go: "finalize[..., object]"
+
+    def __init__(self, made: T, close: Callable[[T], Awaitable[None]]) -> None:
+        self.made = made
+        self.keeper = _keep(made, close)
+
+
+async def _keep(made: T, close: Callable[[T], Awaitable[None]]) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        await close(made)
+
+
+def _close_later(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> None:
+    """Have the loop close it in a moment; a loop that ends before does so itself, and waits until it is done."""
+    with suppress(RuntimeError):  # The loop is closed.
+        loop.call_soon_threadsafe(loop.call_later, _A_MOMENT, lambda: loop.create_task(keeper.aclose()))

@@ -1,11 +1,14 @@
 """A small model inside the process, by llama.cpp (`xllamacpp`). A model for demos and CI, not a judge of the method."""
 
 import asyncio
+import ctypes
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import httpx2
 
@@ -33,6 +36,8 @@ _FLOOR = 1e-6
 class LocalBackend:
     """Reads the list once, then asks a yes/no question about each chunk and weighs the two words' probabilities.
 
+    All backends of one file share the model, which is in memory once, and goes with the last of them.
+
     Args:
         model: a GGUF file.
         progress: called with (steps done, steps in all) while a list is graded.
@@ -48,10 +53,8 @@ class LocalBackend:
 
     def __init__(self, model: Path, *, progress: Progress | None = None) -> None:
         self._progress = progress or (lambda done, total: None)
-        self._server = start_server(model)
-        url = self._server.listening_address
-        self._slots = PerLoop(lambda: _Slot(url), _Slot.aclose)
-        self._frame = _chat_frame(url)
+        self._model = loaded = _load(model.resolve())
+        self._slots = PerLoop(lambda: _Slot(loaded.url), _Slot.aclose)
 
     @classmethod
     def from_config(cls, config: PrunerConfig, *, progress: Progress | None = None) -> "LocalBackend":
@@ -69,13 +72,67 @@ class LocalBackend:
         """Return the log odds that each chunk is needed, before they are put on the scale of the levels."""
         if request.probe is None:
             raise ConfigError("a local: model is read by readout='probe'")
+        self._model.check_alive()
         slot = await self._slots.get()
-        async with slot.lock:
-            return await _Session(slot, self._frame, request, self._progress).read()
+        async with self._model.turn():
+            return await _Session(slot, self._model.frame, request, self._progress).read()
 
     async def aclose(self) -> None:
-        """Close the connections of the running loop; the model goes with the last reference to this backend."""
+        """Close the connections of the running loop; the model goes with the last backend that has it."""
         await self._slots.aclose()
+
+
+class _Model:
+    """A model in memory, behind a server in threads of this process."""
+
+    def __init__(self, file: Path) -> None:
+        self.server = start_server(file)
+        self.url = self.server.listening_address
+        self.frame = _chat_frame(self.url)
+        self._pid = os.getpid()
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    def turn(self) -> asyncio.Lock:
+        """Return what the lists of the running loop wait for: they share one memory of what was read."""
+        return self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+    def check_alive(self) -> None:
+        """A forked process asks its parent's server; refuse to wait for one whose process has ended.
+
+        Raises:
+            BackendError: it has.
+        """
+        if self._pid not in (os.getpid(), os.getppid()):
+            raise BackendError(Reason.PROVIDER_ERROR, "the process that loaded the model, and forked this one, is gone")
+
+
+_loaded: WeakValueDictionary[Path, _Model] = WeakValueDictionary()
+_loading = Lock()
+# The process that first loaded one.
+_loader: int | None = None
+
+
+def _load(file: Path) -> _Model:
+    with _loading:
+        model = _loaded.get(file)
+        if model is None:
+            model = _loaded[file] = _Model(file)
+        return model
+
+
+def _leave_to_parent() -> None:
+    """In a forked process, take no server down: destructors would wait for ever for threads that are not there."""
+    global _loading
+    _loading = Lock()
+    for model in _loaded.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(model.server))
+    libc = ctypes.CDLL(None)
+    if _loader is not None and hasattr(libc, "on_exit"):
+        libc.on_exit(libc._exit, None)  # Before the destructors of the library's own.
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class _Session:
@@ -115,7 +172,6 @@ class _Slot:
     """One event loop's connection to the model."""
 
     def __init__(self, url: str) -> None:
-        self.lock = asyncio.Lock()
         self._client = httpx2.AsyncClient(base_url=url, timeout=None, trust_env=False)
 
     async def aclose(self) -> None:
@@ -157,6 +213,12 @@ def _word(body: Any) -> tuple[Mapping[str, float], int]:
 
 def start_server(model: Path, port: int = 0) -> Any:
     """Load a model behind a server on this machine; port 0 is a free one."""
+    global _loader
+    if _loader not in (None, os.getpid()):
+        raise ConfigError(
+            "a process forked from one that has loaded a local: model cannot load another; load it before the fork, "
+            "or start processes by spawn"
+        )
     # Its threads would spin while they wait, and slow down every other process tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
@@ -173,6 +235,7 @@ def start_server(model: Path, port: int = 0) -> Any:
     params.cpuparams.n_threads = os.cpu_count() or 1
     params.hostnames, params.port = ["127.0.0.1"], port
     params.verbosity = -1
+    _loader = os.getpid()
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:

@@ -19,8 +19,9 @@ from uvicorn.supervisors import Multiprocess
 
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, PrunerError
-from pruner.service.logs import configure
+from pruner.service.logs import configure, log
 from pruner.service.settings import ServiceSettings
+from pruner.variables import of_kubernetes
 
 __all__ = ["run"]
 
@@ -118,6 +119,8 @@ def _of_worker(settings: ServiceSettings, config: PrunerConfig, make: Make) -> A
 def _made(settings: ServiceSettings, config: PrunerConfig, make: Make) -> ASGIApp:
     app = make(settings, config)
     configure(settings.log_level, content=settings.log_content)
+    if theirs := of_kubernetes():
+        log.info("these variables are of a Service of Kubernetes, and no settings: %s", ", ".join(theirs))
     # What stays for good need not be gone over: that stops every request for 100 ms, every few seconds under load.
     gc.collect()
     gc.freeze()

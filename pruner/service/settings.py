@@ -22,6 +22,7 @@ from pruner.config import check_variables, explain, find_table, http_url
 from pruner.errors import ConfigError
 from pruner.service.auth import is_hash, is_loopback
 from pruner.service.dials import WIDEST, Limits, check_limits
+from pruner.variables import our_variables
 
 __all__ = ["ServiceSettings", "variable_of"]
 
@@ -150,8 +151,9 @@ def variable_of(name: str) -> str:
 
 def _from_environment() -> dict[str, Any]:
     variables = {variable_of(name): name for name in ServiceSettings.model_fields}
-    check_variables((v for v in os.environ if v.startswith("PRUNER_SERVICE_")), variables)
-    found = {name: _value(v, os.environ[v]) for v, name in variables.items() if os.environ.get(v, "").strip()}
+    ours = our_variables()
+    check_variables((v for v in ours if v.startswith("PRUNER_SERVICE_")), variables)
+    found = {name: _value(v, ours[v]) for v, name in variables.items() if ours.get(v)}
     if endpoint := os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip():
         found.setdefault("otlp_endpoint", endpoint)
     return found
@@ -159,7 +161,7 @@ def _from_environment() -> dict[str, Any]:
 
 def _value(variable: str, text: str) -> Any:
     """Read mappings and lists as JSON."""
-    if not text.lstrip().startswith(("{", "[")):
+    if not text.startswith(("{", "[")):
         return text
     try:
         return json.loads(text)

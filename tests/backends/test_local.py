@@ -1,12 +1,16 @@
 import asyncio
+import gc
+import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from pruner import Chunk, ConfigError, Pruner, PrunerConfig
+from pruner.backends import local
 from pruner.backends.local import LocalBackend, start_server
 
 QUESTION = "How long does the Basic plan keep backups?"
@@ -57,6 +61,98 @@ def test_an_extra_that_cannot_be_loaded_is_not_taken_for_one_that_is_missing(
 def test_the_json_readout_is_refused() -> None:
     with pytest.raises(ConfigError, match="readout='probe'"):
         Pruner(PrunerConfig(model="local:qwen2.5-coder-1.5b", readout="json", prompt="grade.v1"))
+
+
+class Server:
+    """Stands in for that of llama.cpp, which cannot be taken down in a forked process."""
+
+    listening_address = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    files: list[Path] = []
+
+    def start(file: Path) -> Server:
+        files.append(file)
+        return Server()
+
+    monkeypatch.setattr(local, "start_server", start)
+    monkeypatch.setattr(local, "_chat_frame", lambda url: ("", "", ""))
+    return files
+
+
+def test_all_backends_of_one_file_share_one_model(started: list[Path], tmp_path: Path) -> None:
+    files = [tmp_path / "one.gguf", tmp_path / "two.gguf", tmp_path / "folder" / ".." / "one.gguf"]
+    with ThreadPoolExecutor(8) as threads:
+        held = list(threads.map(LocalBackend, files * 8))
+    assert sorted(started) == files[:2]
+    assert len(held) == 24
+
+
+def test_a_model_goes_with_the_last_backend_that_has_it(started: list[Path], tmp_path: Path) -> None:
+    for _ in range(2):
+        backend = LocalBackend(tmp_path / "one.gguf")
+        del backend
+        gc.collect()
+    assert len(started) == 2
+
+
+FORK = """
+import os, sys
+from pathlib import Path
+from pruner.backends import local
+
+class Server:
+    listening_address = "http://127.0.0.1:1"
+    def __del__(self, parent=os.getpid(), getpid=os.getpid, end=os._exit):
+        if getpid() != parent:
+            end(9)
+
+local.start_server = lambda file: Server()
+local._chat_frame = lambda url: ("", "", "")
+backend = local.LocalBackend(Path("any.gguf"))
+child = os.fork()
+if not child:
+    del backend
+    sys.exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+FORK_OF_A_MODEL = f"""
+import os, sys
+from pruner import Pruner, PrunerConfig
+pruner = Pruner(PrunerConfig(model="local:qwen2.5-coder-1.5b"))
+child = os.fork()
+if not child:
+    print(pruner.prune_sync({QUESTION!r}, {[c.text for c in CHUNKS]!r}).status)
+    sys.exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize(
+    ("code", "said"), [(FORK, ["0"]), pytest.param(FORK_OF_A_MODEL, ["ok", "0"], marks=pytest.mark.local_model)]
+)
+def test_a_forked_process_ends_and_leaves_the_model_to_its_parent(code: str, said: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, said, "")
+
+
+def test_the_model_of_a_process_that_is_gone_is_not_waited_for(
+    started: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = LocalBackend(tmp_path / "one.gguf")
+    backend._model._pid = 0
+    result = Pruner(PrunerConfig(model="local:x"), backend=backend).prune_sync(QUESTION, CHUNKS)
+    assert (result.status, result.reason) == ("fallback", "provider_error")
+    assert "forked" in caplog.text
+
+
+def test_a_forked_process_is_told_that_it_can_load_no_other_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_loader", os.getppid())
+    with pytest.raises(ConfigError, match="by spawn"):
+        start_server(Path("any.gguf"))
 
 
 @pytest.fixture(scope="module")

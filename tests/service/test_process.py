@@ -170,6 +170,14 @@ def test_logs_of_a_process_are_json_lines_without_text(monkeypatch: pytest.Monke
     assert "secret" not in json.dumps(process.lines)
 
 
+def test_a_service_of_kubernetes_that_is_called_pruner_does_not_say_where_to_listen() -> None:
+    theirs = {"PRUNER_PORT": "tcp://192.0.2.1:80", "PRUNER_SERVICE_HOST": "192.0.2.1", "PRUNER_SERVICE_PORT": "80"}
+    with serve(REPLY) as provider, serving(*dials(provider.url), **theirs) as process:
+        assert ask(process.url).json()["kept"] == [0]
+        assert process.stop() == 0
+    assert [line["message"] for line in process.lines if all(name in line["message"] for name in theirs)]
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_service_that_cannot_start_says_why_in_one_line_and_exits_with_2(workers: str) -> None:
     with serving("--workers", workers, "--model", "openai:m") as process:
