@@ -33,6 +33,8 @@ PACKING = {"accept-encoding": "gzip, deflate"}
 
 _MAX_BODY = 2_000_000
 _MAX_ENCODED_BODY = 64_000
+_MAX_ERROR_BODY = 16_000
+_MAX_ENCODED_ERROR_BODY = 2_000
 _PART = 512
 _ANSWERED = "http11.response_closed.complete"
 
@@ -132,26 +134,29 @@ async def _read_a_little(read: Callable[..., Awaitable[bytes]], max_bytes: int, 
 
 
 async def _tame(response: httpx2.Response) -> None:
-    """Bound a body before an SDK reads it, errors' too, and read it as UTF-8 whatever charset it claims.
+    """Bound a body before an SDK reads it, and read it as UTF-8 whatever charset it claims.
 
-    A compressed one is bounded more narrowly, as it may be a thousand times as long when it is unpacked.
+    A compressed one is bounded more narrowly, as it may be a thousand times as long when it is unpacked. That of an
+    error counts as far as its bound: the status has said what matters.
     """
     response.encoding = "utf-8"
     encoding = response.headers.get("content-encoding")
     if encoding and not is_bounded(encoding):
         raise httpx2.ReadError("the answer is packed in a way that was not asked for")
-    limit = _MAX_ENCODED_BODY if encoding else _MAX_BODY
+    limits = (_MAX_ERROR_BODY, _MAX_ENCODED_ERROR_BODY) if response.is_error else (_MAX_BODY, _MAX_ENCODED_BODY)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream, limit)
+    response.stream = _Bounded(response.stream, limits[bool(encoding)], cut=response.is_error)
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
-        self._stream, self._left = stream, limit
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, *, cut: bool) -> None:
+        self._stream, self._left, self._cut = stream, limit, cut
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for part in self._stream:
             self._left -= len(part)
+            if self._left < 0 and self._cut:
+                return
             if self._left < 0:
                 raise httpx2.ReadError("the answer is longer than any answer should be")
             yield part
