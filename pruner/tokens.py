@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -88,6 +88,15 @@ class TokenCounter:
         if self._encoding is None or len(text) > _LONGEST:
             return estimate(text)
         return self._total([text], self._in_paragraphs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the table, to be looked for where the copy is made, and the memory: its keys hold here only."""
+        return {name: value for name, value in vars(self).items() if name not in ("_encoding", "name", "_known")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin anew."""
+        TokenCounter.__init__(self)
+        vars(self).update(state)
 
     def _total(self, pieces: Iterable[str], count: Callable[[str], int]) -> int:
         total, known = 0, self._known.get
