@@ -174,7 +174,7 @@ class Pruner:
         *,
         principals: Collection[str] = (),
         required_query_ids: Sequence[str] = (),
-        parents: Mapping[str | int, object] | None = None,
+        parents: Mapping[Any, object] | None = None,
         **dials: Any,
     ) -> PruneResult[T]:
         """Select by a grading: the half that is free and deterministic.
