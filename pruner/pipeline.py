@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from pruner.arguments import to_asked, to_candidates, to_parents
 from pruner.assembly import Asked, Prepared, Selected, decide, load, pack, prepare, select
-from pruner.backends import Backend, ClosableBackend, make_backend
+from pruner.backends import Backend, ClosableBackend, check_backend, make_backend
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, Reason, RequestError
 from pruner.fetching import FetchParent, fetch_parents
@@ -24,7 +24,7 @@ from pruner.running import run_sync
 from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Status, Usage
 from pruner.sentences import Splitter, load_splitter
 from pruner.texts import without_surrogates
-from pruner.tokens import TokenCounter
+from pruner.tokens import TokenCounter, check_counter
 from pruner.tracing import TraceMaker
 
 __all__ = ["Pruner", "prune", "prune_sync"]
@@ -55,7 +55,7 @@ class Pruner:
         model: what traces name: `config.model`, or the class of the caller's own backend.
 
     Raises:
-        ConfigError: a key, an extra, a prompt or a model is missing.
+        ConfigError: a key, an extra, a prompt or a model is missing, or what was given is no backend or counter.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Pruner:
         if self._prompt.readout != self.config.readout:
             raise ConfigError(f"prompt {self.config.prompt!r} is for readout {self._prompt.readout!r}")
         self._system = build_request(self._prompt, self.config, "warm up", [Candidate(0, Chunk(text="x"), "x")]).system
-        self._counter = counter or TokenCounter()
+        self._counter = TokenCounter() if counter is None else check_counter(counter)
         self._split: Splitter | None = None
         self._splitter(self.config)
         load()
@@ -77,7 +77,7 @@ class Pruner:
         # A server of one's own has its own prices, whatever its model is called.
         priced = named and not self.config.base_url
         self._price = make_pricer(self.config.prefix, self.config.model_name) if priced else unpriced
-        self._backend = make_backend(self.config) if backend is None else backend
+        self._backend = make_backend(self.config) if backend is None else check_backend(backend)
         self._budget = _input_budget(self.config, self._backend)
 
     async def prune(

@@ -10,10 +10,13 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pruner.errors import ConfigError
+from pruner.schema import Counter
+
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
-__all__ = ["TokenCounter", "estimate"]
+__all__ = ["TokenCounter", "check_counter", "estimate"]
 
 # tiktoken keeps each table in a file of this name, with this SHA-256.
 _TABLES = {
@@ -42,6 +45,24 @@ def estimate(text: str) -> int:
     """
     plain = sum(map(str.isascii, text)) if not text.isascii() else len(text)
     return ceil(plain / 4.3 + (len(text) - plain) * 1.2)
+
+
+def check_counter(counter: Counter) -> Counter:
+    """Return a caller's own counter, after trying it.
+
+    Raises:
+        ConfigError: it is none, or does not count in whole numbers.
+    """
+    if isinstance(counter, type) or not callable(getattr(counter, "count", None)):
+        name = getattr(counter, "__name__", type(counter).__name__)
+        raise ConfigError(f"counter must be an object with a method count(text), not {name}")
+    try:
+        number: object = counter.count("a text")
+    except Exception as error:
+        raise ConfigError(f"counter.count(text) raised {type(error).__name__} when it was tried") from error
+    if type(number) is not int or number < 0:
+        raise ConfigError(f"counter.count(text) must return an int of 0 or more, not {number!r:.40}")
+    return counter
 
 
 def _cache_folder() -> Path:
