@@ -9,9 +9,11 @@ from email.utils import parsedate_to_datetime
 
 from pruner.errors import BackendError, Reason
 
-__all__ = ["MAX_TEXT", "broken_off", "from_connection", "from_status", "retry_after", "status_in"]
+__all__ = ["MAX_TEXT", "UNANSWERED", "broken_off", "from_connection", "from_status", "retry_after", "status_in"]
 
 MAX_TEXT = 16_000
+# The extension of an HTTP request that says whether it went over a connection used before, and nothing came back.
+UNANSWERED = "pruner.unanswered"
 # What vendors call their errors in a body, with the status that each belongs to. No other name gets into a log.
 _STATUSES = {
     "authentication_error": 401,
@@ -75,9 +77,15 @@ def _names(body: object) -> list[str]:
 
 
 def from_connection(error: BaseException) -> BackendError:
-    """Turn what an SDK raises when there was no answer into our error; the message names the cause, and no text."""
+    """Turn what an SDK raises when there was no answer into our error; the message names the cause, and no text.
+
+    Where the server has closed a connection that lay idle, the request may be sent again at once, over a new one.
+    """
     parts = [type(error).__name__, *broken_off(error)]
-    return BackendError(Reason.PROVIDER_ERROR, ": ".join(dict.fromkeys(parts)), retryable=True)
+    request = vars(error).get("request")
+    idle = any(getattr(request, "extensions", {}).get(UNANSWERED, ()))
+    message, wait = ": ".join(dict.fromkeys(parts)), 0.0 if idle else None
+    return BackendError(Reason.PROVIDER_ERROR, message, retryable=True, retry_after=wait)
 
 
 def broken_off(error: BaseException) -> list[str]:

@@ -13,6 +13,7 @@ from weakref import ref
 import anyio._backends._asyncio  # noqa: F401
 import httpx2
 
+from pruner.backends.faults import UNANSWERED
 from pruner.config import KEY_VARIABLES, PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 
@@ -37,6 +38,7 @@ _MAX_ERROR_BODY = 16_000
 _MAX_ENCODED_ERROR_BODY = 2_000
 _PART = 512
 _ANSWERED = "http11.response_closed.complete"
+_NEW_OR_ANSWERED = ("connection.connect_tcp.started", "http11.receive_response_headers.complete")
 
 
 def http_maker() -> Callable[[], httpx2.AsyncClient]:
@@ -82,10 +84,11 @@ def is_bounded(encoding: str) -> bool:
 
 async def begin(client: "ref[Any]", request: Any) -> None:
     """Have the connections of a client, held weakly, tended to; before each request."""
-    request.extensions["trace"] = _tending_connection(client)
+    request.extensions[UNANSWERED] = unanswered = [True]
+    request.extensions["trace"] = _tending_connection(client, unanswered)
 
 
-def _tending_connection(client: "ref[Any]") -> Callable[[str, Mapping[str, Any]], Any]:
+def _tending_connection(client: "ref[Any]", unanswered: list[bool]) -> Callable[[str, Mapping[str, Any]], Any]:
     """Return a tracer for one request that mends what httpcore leaves open and undone, should the request connect.
 
     - A connection whose TLS handshake ends in a cancellation is closed. httpcore closes it on errors only; the event
@@ -96,11 +99,15 @@ def _tending_connection(client: "ref[Any]") -> Callable[[str, Mapping[str, Any]]
       then.
     - Its socket is at hand when httpcore asks, twice a request, whether the server has closed an idle connection. To
       look for it takes ten times as long, for each of them.
+
+    What is `unanswered` is emptied when the request connects, or is answered.
     """
     opened: Any = None
 
     async def trace(event: str, info: Mapping[str, Any]) -> None:
         nonlocal opened
+        if event in _NEW_OR_ANSWERED:
+            unanswered.clear()
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             opened = info["return_value"]
             opened.read = partial(_read_a_little, opened.read)

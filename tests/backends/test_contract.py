@@ -376,6 +376,32 @@ async def test_a_connection_that_ends_without_an_answer_is_told_from_an_answer(w
         await backend.aclose()
 
 
+@pytest.mark.parametrize("backend", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("behaviours", "wait"),
+    [
+        ([faulty.healthy, faulty.reset], 0),
+        ([faulty.healthy, faulty.reset_unread], 0),
+        ([faulty.healthy, faulty.close], 0),
+        ([faulty.healthy, faulty.reset_within], None),
+        ([faulty.reset], None),
+        ([faulty.close], None),
+    ],
+)
+async def test_what_an_idle_connection_did_not_answer_may_be_asked_again_at_once(
+    backend: str, behaviours: list[faulty.Behaviour], wait: float | None
+) -> None:
+    with faulty.faulty(*behaviours) as server:
+        made = WIRES[backend].make(server.url)
+        for _ in behaviours[1:]:
+            await made.grade(REQUEST)
+        with pytest.raises(BackendError) as caught:
+            await made.grade(REQUEST)
+        await made.aclose()
+    assert (caught.value.retryable, caught.value.retry_after) == (True, wait)
+    assert server.opened == 1
+
+
 async def test_a_path_or_model_that_there_is_not_is_told_as_such(wire: Wire) -> None:
     error = await fault(wire, as_json(wire.error("secret"), 404))
     assert str(error) == "HTTP 404: no such path or model"
