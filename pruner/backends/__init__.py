@@ -13,7 +13,7 @@ __all__ = ["Backend", "ClosableBackend", "check_backend", "make_backend"]
 class Backend(Protocol):
     """Whatever can be asked for grades."""
 
-    async def grade(self, request: GradingRequest) -> RawGrading:
+    async def grade(self, request: GradingRequest, /) -> RawGrading:
         """Ask once.
 
         Raises:
