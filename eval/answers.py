@@ -1,6 +1,7 @@
 """Reads the replies to the questions that are not gradings."""
 
 from collections.abc import Sequence
+from itertools import count
 
 from pruner.errors import Reason, ReplyError
 from pruner.reply_entries import LABEL
@@ -54,4 +55,4 @@ def _values(raw: RawGrading) -> Sequence[Box]:
     text = raw.text or ""
     if not text.strip() and raw.finish == "stop":
         text = raw.reasoning or ""
-    return find_values(text, cut=raw.finish == "length")
+    return find_values(text, count(), cut=raw.finish == "length")

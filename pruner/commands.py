@@ -159,6 +159,7 @@ def _service(options: argparse.Namespace) -> "tuple[ServiceSettings, PrunerConfi
 def demo(options: argparse.Namespace) -> int:
     """Retrieve documentation of this Python's standard library by BM25 and prune it with the embedded model."""
     from pruner.backends.modelstore import find_model, pull
+    from pruner.demo import check_installed
     from pruner.demo.corpus import DEFAULT_QUESTION, Corpus
     from pruner.tokens import TokenCounter
 
@@ -166,6 +167,7 @@ def demo(options: argparse.Namespace) -> int:
     if options.top < 1:
         raise RequestError("--top must be at least 1")
     config = PrunerConfig.load(**{"model": DEMO_MODEL, **_dials(options)})
+    check_installed(config.prefix)
     if config.model == DEMO_MODEL:
         pull(find_model(config.model_name), echo=_note)
     query = DEFAULT_QUESTION if options.query is None else options.query

@@ -31,6 +31,8 @@ from pruner.dialtypes import (
     Count,
     Dedup,
     Expand,
+    Key,
+    Level,
     OrderPolicy,
     RevisionPolicy,
     Scoring,
@@ -38,9 +40,7 @@ from pruner.dialtypes import (
     SourcePolicy,
     http_url,
     known_prefix,
-    level,
     no_bool,
-    sendable,
 )
 from pruner.errors import ConfigError
 from pruner.variables import our_variables
@@ -108,14 +108,14 @@ class PrunerConfig(BaseModel):
     base_url: Annotated[str, AfterValidator(http_url)] | None = Field(
         default=None, description="an OpenAI-compatible server instead of the vendor's own"
     )
-    api_key: Annotated[SecretStr, AfterValidator(sendable)] | None = Field(
-        default=None, description="key of the provider; not needed with a base_url"
+    api_key: Key = Field(
+        default=None, validate_default=True, description="key of the provider; not needed with a base_url"
     )
     timeout: Annotated[float, BeforeValidator(no_bool), Field(gt=0)] = Field(
         default=5.0, description="seconds for the whole grading, retries included (local models: 180)"
     )
-    threshold: Annotated[float, BeforeValidator(level), Field(ge=1, le=5)] = Field(
-        default=float(Grade.SUPPORTING), description="lowest level kept, 1..5 or its name"
+    threshold: Level = Field(
+        default=float(Grade.SUPPORTING), validate_default=True, description="lowest level kept, 1..5 or its name"
     )
     keep_top_k: Count = Field(default=2, description="the reranker's best few stay whatever their grade")
     min_score: Annotated[float, BeforeValidator(no_bool)] | None = Field(

@@ -1,9 +1,9 @@
 """What a single dial may hold, checked where it is set; each message says what to do."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from pruner.candidates import Grade
 
@@ -14,6 +14,8 @@ __all__ = [
     "Count",
     "Dedup",
     "Expand",
+    "Key",
+    "Level",
     "OrderPolicy",
     "RevisionPolicy",
     "Scoring",
@@ -25,6 +27,9 @@ __all__ = [
     "no_bool",
     "sendable",
 ]
+
+R = TypeVar("R")
+G = TypeVar("G")
 
 _LONGEST_URL = 2_000
 PREFIXES = ("openai", "anthropic", "litellm", "local", "scripted")
@@ -95,6 +100,23 @@ def _encoded(host: str) -> bytes:
 
     return idna.encode(host)
 
+
+if TYPE_CHECKING:
+
+    class _Read(Generic[R, G]):
+        """To a type checker, a dial that may be given in another form than it is read."""
+
+        def __get__(self, config: object, kind: object) -> R:
+            """Read it."""
+
+        def __set__(self, config: object, given: G) -> None:
+            """Take it."""
+
+    Level: TypeAlias = _Read[float, float | str]
+    Key: TypeAlias = _Read[SecretStr | None, SecretStr | str | None]
+else:
+    Level = Annotated[float, BeforeValidator(level), Field(ge=1, le=5)]
+    Key = Annotated[SecretStr, AfterValidator(sendable)] | None
 
 Count = Annotated[int, BeforeValidator(no_bool), Field(ge=0)]
 Cap = Annotated[int, BeforeValidator(no_bool), Field(ge=1)]

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pruner.candidates import Chunk
 from pruner.errors import RequestError
@@ -12,7 +12,8 @@ from pruner.preparation import to_chunks
 
 __all__ = ["FetchParent", "fetch_parents"]
 
-FetchParent: TypeAlias = Callable[[str | int], object | Awaitable[object]]
+# A store takes the names that it gave: those of most are str alone.
+FetchParent: TypeAlias = Callable[[Any], object | Awaitable[object]]
 
 _log = logging.getLogger("pruner")
 

@@ -4,13 +4,14 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from inspect import isawaitable
 from typing import Generic, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay
 from tenacity.wait import wait_base, wait_exponential_jitter
 
 from pruner.backends import Backend
-from pruner.errors import BackendError, GradingError, Reason, ReplyError
+from pruner.errors import BackendError, ConfigError, GradingError, Reason, ReplyError
 from pruner.replies import GradeSheet, read_reply
 from pruner.schema import Counter, GradingRequest, RawGrading, Status, Usage
 
@@ -61,7 +62,7 @@ class _Attempts:
     async def __call__(self) -> RawGrading:
         self.count += 1
         try:
-            self.raw = await self._backend.grade(self._request)
+            self.raw = await _graded(self._backend.grade(self._request))
         except BackendError as error:
             self.error = error
             raise
@@ -70,6 +71,16 @@ class _Attempts:
     @property
     def usage(self) -> Usage:
         return replace(self.raw.usage if self.raw else Usage(), calls=self.count)
+
+
+async def _graded(given: object) -> RawGrading:
+    """Wait for what a backend grades; one of the caller's own may do anything else."""
+    if not isawaitable(given):
+        raise ConfigError("the backend's grade() must be async: write `async def grade(request)`")
+    raw: object = await given
+    if not isinstance(raw, RawGrading):
+        raise ConfigError(f"the backend's grade() must return a RawGrading, not {type(raw).__name__}")
+    return raw
 
 
 async def ask(backend: Backend, request: GradingRequest, deadline: float, counter: Counter) -> Answer[GradeSheet]:

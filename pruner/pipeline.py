@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from pruner.arguments import to_asked, to_candidates, to_parents
 from pruner.assembly import Asked, Prepared, Selected, decide, load, pack, prepare, select
-from pruner.backends import Backend, ClosableBackend, make_backend
+from pruner.backends import Backend, ClosableBackend, check_backend, make_backend
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, Reason, RequestError
 from pruner.fetching import FetchParent, fetch_parents
@@ -25,7 +25,7 @@ from pruner.running import run_sync
 from pruner.schema import Candidate, Chunk, Counter, Grading, PruneResult, Status, Usage
 from pruner.sentences import Splitter, load_splitter
 from pruner.texts import without_surrogates
-from pruner.tokens import TokenCounter
+from pruner.tokens import TokenCounter, check_counter
 from pruner.tracing import TraceMaker
 
 __all__ = ["Pruner", "prune", "prune_sync"]
@@ -56,7 +56,7 @@ class Pruner:
         model: what traces name: `config.model`, or the class of the caller's own backend.
 
     Raises:
-        ConfigError: a key, an extra, a prompt or a model is missing.
+        ConfigError: a key, an extra, a prompt or a model is missing, or what was given is no backend or counter.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Pruner:
         if self._prompt.readout != self.config.readout:
             raise ConfigError(f"prompt {self.config.prompt!r} is for readout {self._prompt.readout!r}")
         self._system = build_request(self._prompt, self.config, "warm up", [Candidate(0, Chunk(text="x"), "x")]).system
-        self._counter = counter or TokenCounter()
+        self._counter = TokenCounter() if counter is None else check_counter(counter)
         self._split: Splitter | None = None
         self._splitter(self.config)
         load()
@@ -78,7 +78,7 @@ class Pruner:
         # A server of one's own has its own prices, whatever its model is called.
         priced = named and not self.config.base_url
         self._price = make_pricer(self.config.prefix, self.config.model_name) if priced else unpriced
-        self._backend = make_backend(self.config) if backend is None else backend
+        self._backend = make_backend(self.config) if backend is None else check_backend(backend)
         self._budget = _input_budget(self.config, self._backend)
 
     async def prune(
@@ -182,7 +182,7 @@ class Pruner:
         *,
         principals: Collection[str] = (),
         required_query_ids: Sequence[str] = (),
-        parents: Mapping[str | int, object] | None = None,
+        parents: Mapping[Any, object] | None = None,
         **dials: Any,
     ) -> PruneResult[T]:
         """Select by a grading: the half that is free and deterministic.

@@ -15,13 +15,18 @@ from itertools import accumulate
 
 from pruner.errors import Reason, ReplyError
 from pruner.reply_entries import LABEL, Entry, gradings
-from pruner.reply_json import Box, find_values
+from pruner.reply_json import Box, Steps, after_thought, find_values
 from pruner.schema import Grade, RawGrading, Token
 
 __all__ = ["GradeSheet", "read_reply"]
 
-# 200 for each of a thousand chunks; what is longer is a model running in circles.
-MAX_CHARS = 200_000
+# Of a longer reply, this many characters for all, and for each chunk, are read at its front, and as many at its end:
+# an entry with its reason has a hundred. The thought that it begins with does not count.
+ROOM, ROOM_EACH = 5_000, 100
+# At each end, so many tokens: an entry with its reason has eight.
+STEPS, STEPS_EACH = 500, 16
+# So many brackets from the last one back: an entry has one.
+_BRACKETS, _BRACKETS_EACH = 20, 2
 
 _LEVELS = frozenset("12345")
 _NUMBER = r"([1-5])(?:\.0+)?"
@@ -33,6 +38,7 @@ _PAIR = rf"\[{_BLANK}[1-9][0-9]{{0,3}}+{_BLANK},{_BLANK}[1-5]{_BLANK}\]{_BLANK}"
 _PAIRS = re.compile(
     rf'{_BLANK}\{{{_BLANK}"grades"{_BLANK}:{_BLANK}\[{_BLANK}{_PAIR}(?:,{_BLANK}{_PAIR})*+\]{_BLANK}\}}{_BLANK}'
 )
+_BRACKET = re.compile(r"[\[{]")
 _LEVEL_OF = {str(grade.value): grade for grade in Grade}
 
 
@@ -88,7 +94,7 @@ def _read_exact(raw: RawGrading, n: int) -> GradeSheet | None:
     The tolerant reader says the same of it, in ten times the time.
     """
     text = raw.text or ""
-    if raw.tokens or len(text) > MAX_CHARS or not _PAIRS.fullmatch(text):
+    if raw.tokens or len(text) > _room(n) or not _PAIRS.fullmatch(text):
         return None
     numbers = re.findall("[0-9]+", text)
     if numbers[::2] != [str(label) for label in range(1, n + 1)]:
@@ -127,13 +133,36 @@ def _read_text(raw: RawGrading, n: int) -> GradeSheet:
     text = raw.text or ""
     if not text.strip() and raw.finish == "stop":
         text = raw.reasoning or ""
-    cut = raw.finish == "length" or len(text) > MAX_CHARS
-    text = _decoded(text[:MAX_CHARS])
-    values = find_values(text, cut=cut)
+    text = _decoded(text) if len(text) <= 2 * _room(n) else text
+    values = _values(text, n, cut=raw.finish == "length")
     answer = _choose(values, n)
     if not answer.best:
         raise ReplyError(_why_none(raw, values), f"no valid grade in a reply of {len(text)} characters")
     return _sheet(answer, _expected(answer, text, raw.tokens), n)
+
+
+def _values(text: str, n: int, *, cut: bool) -> list[Box]:
+    """Return what there is in a reply, of a long one only what stands first and last: the work is bounded."""
+    start, room = after_thought(text), _room(n)
+    if len(text) - start <= 2 * room:
+        return find_values(text, _steps(2, n), cut=cut, at=start)
+    front = find_values(text, _steps(1, n), cut=True, at=start, end=start + room)
+    return [*front, *find_values(text, _steps(1, n), cut=cut, at=_end_of(text, n))]
+
+
+def _end_of(text: str, n: int) -> int:
+    """Return where the end of a long reply begins; not with what is all brackets before the answer."""
+    brackets = [bracket.start() for bracket in _BRACKET.finditer(text, len(text) - _room(n))]
+    last = brackets[-_BRACKETS - _BRACKETS_EACH * n :]
+    return last[0] if last else len(text)
+
+
+def _room(n: int) -> int:
+    return ROOM + ROOM_EACH * n
+
+
+def _steps(ends: int, n: int) -> Steps:
+    return iter(range(ends * (STEPS + STEPS_EACH * n)))
 
 
 def _decoded(text: str) -> str:
@@ -157,7 +186,7 @@ def _why_none(raw: RawGrading, values: Iterable[Box]) -> Reason:
 
 def _choose(values: Iterable[Box], n: int) -> _Answer:
     """Return the best value: most valid grades, the last of equals, since a corrected answer follows its draft."""
-    answers = [_validate(entries, n) for entries in gradings(values)]
+    answers = [_validate(entries, n) for entries in gradings(values, _steps(1, n))]
     return max(reversed(answers), key=lambda answer: len(answer.best), default=_Answer())
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from pruner.reply_json import Box, Scalar, Value, find_values
+from pruner.reply_json import Box, Scalar, Steps, Value, find_values
 from pruner.texts import without_surrogates
 
 __all__ = ["LABEL", "Entry", "gradings"]
@@ -39,9 +39,14 @@ class Entry:
     span: tuple[int, int] | None
 
 
-def gradings(values: Iterable[Box]) -> Iterator[list[Entry]]:
-    """Yield the entries of each value that has some; values of a single entry are lines of one grading."""
-    found = filter(None, (list(_entries(value)) for value in values))
+def gradings(values: Iterable[Box], steps: Steps) -> Iterator[list[Entry]]:
+    """Yield the entries of each value that has some; values of a single entry are lines of one grading.
+
+    Args:
+        values: what was found in a reply.
+        steps: for reading what is encoded in them; see `find_values`.
+    """
+    found = filter(None, (list(_entries(value, steps)) for value in values))
     for alone, run in groupby(found, key=lambda entries: len(entries) == 1):
         if alone:
             yield [entry for (entry,) in run]
@@ -49,16 +54,16 @@ def gradings(values: Iterable[Box]) -> Iterator[list[Entry]]:
             yield from run
 
 
-def _entries(box: Box, encodings: int = 0) -> Iterator[Entry]:
+def _entries(box: Box, steps: Steps, encodings: int = 0) -> Iterator[Entry]:
     """Yield the whole entries in a value, in whichever form."""
     yield from _described(box)
     for key, value in box.items:
         if key is None:
-            yield from _listed(value, encodings)
+            yield from _listed(value, steps, encodings)
         elif LABEL.fullmatch(key.text.strip()):
             yield from _keyed(key, value)
         elif key.text.lower() in WRAPPERS:
-            yield from _wrapped(value, encodings)
+            yield from _wrapped(value, steps, encodings)
 
 
 def _described(box: Box, key: Scalar | None = None) -> Iterator[Entry]:
@@ -69,7 +74,7 @@ def _described(box: Box, key: Scalar | None = None) -> Iterator[Entry]:
         yield _entry(label, members["grade"], members.get("reason"))
 
 
-def _listed(value: Value, encodings: int) -> Iterator[Entry]:
+def _listed(value: Value, steps: Steps, encodings: int) -> Iterator[Entry]:
     """Yield the entries of an item of an array: a pair, or a value that has entries."""
     if isinstance(value, Scalar):
         return
@@ -78,7 +83,7 @@ def _listed(value: Value, encodings: int) -> Iterator[Entry]:
             if value.closed:
                 yield _pair(label, rest)
         case _:
-            yield from _entries(value, encodings)
+            yield from _entries(value, steps, encodings)
 
 
 def _pair(label: Scalar, rest: Sequence[Value]) -> Entry:
@@ -98,12 +103,12 @@ def _keyed(key: Scalar, value: Value) -> Iterator[Entry]:
         yield from _described(value, key)
 
 
-def _wrapped(value: Value, encodings: int) -> Iterator[Entry]:
+def _wrapped(value: Value, steps: Steps, encodings: int) -> Iterator[Entry]:
     if isinstance(value, Box):
-        yield from _entries(value, encodings)
+        yield from _entries(value, steps, encodings)
     elif value.quoted and encodings < MAX_ENCODINGS:
-        for box in find_values(value.text, cut=False):
-            yield from (replace(entry, span=None) for entry in _entries(box, encodings + 1))
+        for box in find_values(value.text, steps, cut=False):
+            yield from (replace(entry, span=None) for entry in _entries(box, steps, encodings + 1))
 
 
 def _entry(label: Value, grade: Value | None = None, note: Value | None = None) -> Entry:

@@ -1,17 +1,18 @@
 """Finds JSON values in what a model wrote: prose around, thoughts before, the end cut off.
 
-The standard decoder is all or nothing, recurses, and starts again at each bracket. This reader takes each character
-a bounded number of times and keeps what was whole when a value breaks off. It is lenient about what cannot change a
-meaning: trailing or missing commas, comments, single quotes, bare words, unescaped quotes inside a string. A string
-ends at a quote that a delimiter follows, as in all valid JSON.
+The standard decoder is all or nothing, recurses, and starts again at each bracket. This reader takes each character a
+bounded number of times, no more tokens than it is given steps, and keeps what was whole when a value breaks off. It is
+lenient about what cannot change a meaning: trailing or missing commas, comments, single quotes, bare words, unescaped
+quotes inside a string. A string ends at a quote that a delimiter follows, as in all valid JSON.
 """
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Box", "Scalar", "Value", "find_values"]
+__all__ = ["Box", "Scalar", "Steps", "Value", "after_thought", "find_values"]
 
 MAX_DEPTH = 16
 
@@ -27,6 +28,7 @@ _TOKEN = re.compile(
 )
 _THOUGHT = "(?:think|thinking|thought|reasoning)>"
 _START = re.compile(rf"[\[{{]|<(?P<slash>/?){_THOUGHT}", re.IGNORECASE)
+_THOUGHT_START = re.compile(rf"\s*<{_THOUGHT}", re.IGNORECASE)
 _THOUGHT_END = re.compile(f"</{_THOUGHT}", re.IGNORECASE)
 
 
@@ -56,9 +58,10 @@ class Box:
 
 
 Value: TypeAlias = Scalar | Box
+Steps: TypeAlias = Iterator[int]
 
 
-def find_values(text: str, *, cut: bool) -> list[Box]:
+def find_values(text: str, steps: Steps, *, cut: bool, at: int = 0, end: int | None = None) -> list[Box]:
     """Return the arrays and objects that stand in `text` outside of thoughts, each as far as it goes.
 
     Thought tags count outside values only, so that a quoted one hides nothing. A closing tag without an opening one
@@ -66,28 +69,41 @@ def find_values(text: str, *, cut: bool) -> list[Box]:
 
     Args:
         text: what the model wrote.
+        steps: one is taken for each token, value and thought; when there are no more, nothing more is read.
         cut: whether the text broke off, so that a number at its very end may be half a number.
+        at: where to begin.
+        end: where to stop; what is read breaks off there.
     """
     values: list[Box] = []
-    at = 0
-    while start := _START.search(text, at):
+    end, cut = (len(text), cut) if end is None else (end, True)
+    while (start := _START.search(text, at, end)) and next(steps, None) is not None:
         if start["slash"] is None:
-            box, at = _read(text, start.start(), cut)
+            box, at = _read(text, start, steps, cut)
             values.append(box)
         elif start["slash"]:
             values.clear()
             at = start.end()
         else:
-            end = _THOUGHT_END.search(text, start.end())
-            at = end.end() if end else len(text)
+            at = _thought_end(text, start.end())
     return values
 
 
-def _read(text: str, start: int, cut: bool) -> tuple[Box, int]:
-    """Return the value that starts with the bracket at `start`, and where to go on: its end, or what broke it."""
-    builder = _Builder(text[start])
-    at = start + 1
-    while builder.path and (token := _TOKEN.match(text, at)):
+def after_thought(text: str) -> int:
+    """Return where the thought ends that a text begins with; 0 when it begins with none."""
+    start = _THOUGHT_START.match(text)
+    return _thought_end(text, start.end()) if start else 0
+
+
+def _thought_end(text: str, at: int) -> int:
+    end = _THOUGHT_END.search(text, at)
+    return end.end() if end else len(text)
+
+
+def _read(text: str, start: re.Match[str], steps: Steps, cut: bool) -> tuple[Box, int]:
+    """Return the value that starts with a bracket, and where to go on: its end, or what broke it."""
+    builder = _Builder(start[0])
+    at = start.end()
+    while builder.path and next(steps, None) is not None and (token := _TOKEN.match(text, at, start.endpos)):
         at = token.end()
         if not (token["comment"] or _take(builder, token, cut)):
             # A bracket in the wrong place may start a value of its own.
@@ -102,7 +118,7 @@ def _take(builder: "_Builder", token: re.Match[str], cut: bool) -> bool:
     scalar = _scalar(token["scalar"], token.start("scalar"))
     if token["colon"]:
         return builder.name(scalar)
-    if scalar.end == len(token.string) and (cut or scalar.quoted):
+    if scalar.end == token.endpos and (cut or scalar.quoted):
         return False
     return builder.add(scalar)
 

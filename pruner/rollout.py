@@ -77,7 +77,7 @@ class Rollout:
         history: Sequence[str] = (),
         principals: Collection[str] = (),
         required_query_ids: Sequence[str] = (),
-        parents: Mapping[str | int, object] | None = None,
+        parents: Mapping[Any, object] | None = None,
         key: str | None = None,
         dials: Mapping[str, Any] = {},
         request_id: str | None = None,

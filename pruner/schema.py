@@ -273,8 +273,22 @@ class Trace(BaseModel):
 class Counter(Protocol):
     """Counts tokens."""
 
-    def count(self, text: str) -> int:
+    def count(self, text: str, /) -> int:
         """Return the number of tokens in `text`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Stands where a stored result had its counter and its dials: what they say of this result, and no key."""
+
+    counts: Mapping[str, int]
+    trace: Trace
+
+    def count(self, text: str, /) -> int:
+        return self.counts[text]
+
+    def __call__(self) -> Trace:
+        return self.trace
 
 
 T = TypeVar("T")
@@ -282,7 +296,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PruneResult(Generic[T]):
-    """What is left of the chunks, and why.
+    """What is left of the chunks, and why. A pickle or a deep copy holds its trace and its counts, made by then.
 
     Attributes:
         chunks: the kept chunks: the caller's own objects, in reranker order unless another one was asked for.
@@ -337,3 +351,9 @@ class PruneResult(Generic[T]):
     def tokens_after(self) -> int:
         """Tokens in the kept texts; counted when first asked for."""
         return sum(map(self._counter.count, self.texts))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the counter, with all that it remembers, and the dials, of which one is the key."""
+        counts = {text: self._counter.count(text) for text in self.texts}
+        stored = _Stored(dict(zip(self._all_texts, self.tokens, strict=True)) | counts, self.trace)
+        return {**vars(self), "_counter": stored, "_make_trace": stored}

@@ -8,12 +8,15 @@ import tempfile
 from collections.abc import Callable, Iterable
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pruner.errors import ConfigError
+from pruner.schema import Counter
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
-__all__ = ["TokenCounter", "estimate"]
+__all__ = ["TokenCounter", "check_counter", "estimate"]
 
 # tiktoken keeps each table in a file of this name, with this SHA-256.
 _TABLES = {
@@ -42,6 +45,24 @@ def estimate(text: str) -> int:
     """
     plain = sum(map(str.isascii, text)) if not text.isascii() else len(text)
     return ceil(plain / 4.3 + (len(text) - plain) * 1.2)
+
+
+def check_counter(counter: Counter) -> Counter:
+    """Return a caller's own counter, after trying it.
+
+    Raises:
+        ConfigError: it is none, or does not count in whole numbers.
+    """
+    if isinstance(counter, type) or not callable(getattr(counter, "count", None)):
+        name = getattr(counter, "__name__", type(counter).__name__)
+        raise ConfigError(f"counter must be an object with a method count(text), not {name}")
+    try:
+        number: object = counter.count("a text")
+    except Exception as error:
+        raise ConfigError(f"counter.count(text) raised {type(error).__name__} when it was tried") from error
+    if type(number) is not int or number < 0:
+        raise ConfigError(f"counter.count(text) must return an int of 0 or more, not {number!r:.40}")
+    return counter
 
 
 def _cache_folder() -> Path:
@@ -88,6 +109,15 @@ class TokenCounter:
         if self._encoding is None or len(text) > _LONGEST:
             return estimate(text)
         return self._total([text], self._in_paragraphs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the table, to be looked for where the copy is made, and the memory: its keys hold here only."""
+        return {name: value for name, value in vars(self).items() if name not in ("_encoding", "name", "_known")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin anew."""
+        TokenCounter.__init__(self)
+        vars(self).update(state)
 
     def _total(self, pieces: Iterable[str], count: Callable[[str], int]) -> int:
         total, known = 0, self._known.get

@@ -1,5 +1,7 @@
+import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -8,12 +10,29 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+def built(kind: str, out: Path) -> Path:
+    command = [sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (made,) = out.iterdir()
+    return made
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True)
-    return next(out.glob("*.whl"))
+    return built("wheel", tmp_path_factory.mktemp("wheel"))
+
+
+def test_the_source_distribution_holds_what_the_page_links_to_and_what_the_tests_read(tmp_path: Path) -> None:
+    with tarfile.open(built("sdist", tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    links = re.findall(r"\]\(([^)#:]+)[)#]", (ROOT / "README.md").read_text(encoding="utf-8"))
+    linked = {str(file.relative_to(ROOT)) for link in links for file in _files(ROOT / link)}
+    assert len(linked) > 10
+    assert {*linked, ".env.example", "constraints.txt", "Makefile"} <= names
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [file for file in path.rglob("*") if file.suffix in (".md", ".py")]
 
 
 def test_the_wheel_holds_the_prompts_the_page_the_licence_and_the_type_marker(wheel: Path) -> None:

@@ -531,3 +531,65 @@ async def test_a_backend_of_the_callers_is_not_taken_for_the_default_model(
     told = RawGrading(text='{"1": 5, "2": 1}', usage=Usage(input_tokens=1000))
     result = await Pruner(config, backend=ScriptedBackend([told])).prune("q", ["a", "b"])
     assert (result.trace.model, result.usage.cost is not None) == (model, priced)
+
+
+class Answers:
+    """A backend that answers anything."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    async def grade(self, request: GradingRequest) -> Any:
+        return self._answer
+
+
+class Synchronous:
+    def grade(self, request: GradingRequest) -> RawGrading:
+        return RawGrading(text=pairs(5, 1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("backend", [object(), "openai:m", Answers, Synchronous, lambda request: RawGrading()])
+def test_what_is_no_backend_is_refused_when_the_pruner_is_made(backend: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^backend must ") as caught:
+        Pruner(backend=backend)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "backend", [Answers(None), Answers('{"1":5}'), Answers({}), Answers(RawGrading), Synchronous()]
+)
+async def test_a_backend_that_answers_anything_else_is_told_what_to_return(backend: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^the backend's grade\(\) must ") as caught:
+        await Pruner(backend=backend).prune("q", FIVE)
+    assert "\n" not in str(caught.value)
+
+
+class Counts:
+    """A counter that counts anything."""
+
+    def __init__(self, number: Any) -> None:
+        self._number = number
+
+    def count(self, text: str) -> Any:
+        return self._number / 1 if self._number == "raises" else self._number
+
+
+@pytest.mark.parametrize(
+    "counter",
+    [len, object(), Counts, *map(Counts, [1.5, 2.0, "3", None, True, -1, "x\ny" * 99, "raises"])],
+    ids=str,
+)
+def test_what_does_not_count_is_refused_when_the_pruner_is_made(counter: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^counter") as caught:
+        Pruner(backend=ScriptedBackend([]), counter=counter)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 120
+
+
+def test_a_counter_that_has_nothing_in_it_is_a_counter() -> None:
+    class Empty(dict[str, int]):
+        def count(self, text: str) -> int:
+            return 7
+
+    result = Pruner(backend=ScriptedBackend([pairs(5, 1, 1, 1, 1)]), counter=Empty()).prune_sync("q", FIVE)
+    assert result.tokens == (7,) * 5

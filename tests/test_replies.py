@@ -1,5 +1,6 @@
 import json
 import math
+import sys
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Literal
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pruner.errors import Reason, ReplyError
-from pruner.replies import MAX_CHARS, GradeSheet, _read_exact, _read_text, read_reply
+from pruner.replies import ROOM, ROOM_EACH, GradeSheet, _read_exact, _read_text, read_reply
 from pruner.schema import RawGrading, Token
 
 Finish = Literal["stop", "length", "refused"]
@@ -373,6 +374,61 @@ def test_a_megabyte_of_anything_gives_a_sheet_or_a_reply_error(start: str, unit:
     assert_sheet_or_reply_error(RawGrading(text=start + unit * (1_000_000 // len(unit))), 1000)
 
 
+def calls_to_read(text: str, n: int) -> int:
+    """Count the functions called on the way, built-in ones too: work that takes no clock to measure."""
+    called = 0
+
+    def count(*_: object) -> None:
+        nonlocal called
+        called += 1
+
+    sys.setprofile(count)
+    try:
+        read_or_none(RawGrading(text=text), n)
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+@pytest.mark.parametrize("start", ["", '["', '{"grades":"', "<think>", "<think></think>"])
+@pytest.mark.parametrize("unit", [*ENDLESS, "[{", "[1]", "[[1,", '{"grades":"[', '["\\u12",', '{"grades":"[[1,5]]"}'])
+def test_a_longer_reply_is_no_more_work(start: str, unit: str) -> None:
+    some, more = (calls_to_read(start + unit * (size // len(unit)), 10) for size in (50_000, 1_000_000))
+    assert more <= 1.1 * some < 100_000
+
+
+ANSWER = '{"grades":[[1,5],[2,1],[3,4]]}'
+LONG = {
+    "an answer, then circles": ANSWER + "\nAnd so on [1]" * 10_000,
+    "an answer, then blanks": ANSWER + " " * 100_000,
+    "circles, then an answer": "so chunk [1] it is, then that {x}, or both of [2, 3], " * 10_000 + ANSWER,
+    "prose, then an answer": "I read chunk [1] again. " * 10_000 + ANSWER + " ",
+    "a thought, then an answer": "<think>" + '{"1":1,"2":1,"3":1} or ' * 10_000 + "</think>" + ANSWER,
+    "a thought, then an answer and a remark": "<think>"
+    + "so [1] " * 10_000
+    + "</think>"
+    + ANSWER
+    + " I am sure." * 100,
+    "a thought opened in the prompt": '{"1":1,"2":1} or ' * 10_000 + "</think>" + ANSWER,
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_an_answer_at_either_end_of_a_long_reply_is_read(text: str) -> None:
+    assert grades_of(text, 3) == [5, 1, 4]
+
+
+def test_a_thought_without_end_hides_its_drafts_however_long_it_is() -> None:
+    assert reason_of(RawGrading(text="<think>" + ANSWER * 10_000)) is Reason.UNPARSEABLE
+
+
+@pytest.mark.parametrize("left", range(12))
+def test_no_grade_is_made_of_a_half_where_the_front_of_a_long_reply_ends(left: int) -> None:
+    room = ROOM + ROOM_EACH
+    text = " " * (room - left) + '{"1":500 }' + "." * 2 * room
+    assert read_or_none(RawGrading(text=text), 1) is None
+
+
 def test_an_answer_of_a_thousand_chunks_is_read_whole() -> None:
     entries = [{"id": label, "grade": 5, "reason": "x" * 120} for label in range(1, 1001)]
     assert read(json.dumps({"grades": entries}), 1000).missing == 0
@@ -471,7 +527,7 @@ def test_the_reply_that_was_asked_for_is_read_quickly(n: int, indent: int | None
     "raw",
     [
         RawGrading(text='{"grades":[[1,5],[2,1]]}', tokens=tokens("x")),
-        RawGrading(text='{"grades":[[1,5],[2,1]]}' + " " * MAX_CHARS),
+        RawGrading(text='{"grades":[[1,5],[2,1]]}' + " " * 10 * ROOM),
         RawGrading(text='{"grades":[[2,5],[1,1]]}'),
         RawGrading(text='{"grades":[[1,5],[2,1],[2,5]]}'),
         RawGrading(text='{"grades":[[1,5]]}'),

@@ -1,5 +1,9 @@
+import copy
+import pickle
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -123,3 +127,13 @@ def test_only_what_is_new_of_a_text_is_read_again() -> None:
         *("Before it.", " After."),
         *('<a id="1"', ' of="terms"', ' at="it">', ' at="end">'),
     ]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda counter: pickle.loads(pickle.dumps(counter))])
+def test_a_copied_counter_counts_the_same_and_remembers_nothing(copied: Callable[[Any], Any]) -> None:
+    counter = TokenCounter()
+    counted = counter.count("It was kept. It was shown.")
+    found = copied(counter)
+    assert (found.name, found._known) == (counter.name, {})
+    assert found.count("It was kept. It was shown.") == counted
+    assert len(pickle.dumps(counter)) < 200

@@ -3,16 +3,17 @@
 from typing import Protocol, runtime_checkable
 
 from pruner.config import PrunerConfig
+from pruner.errors import ConfigError
 from pruner.schema import GradingRequest, RawGrading
 
-__all__ = ["Backend", "ClosableBackend", "make_backend"]
+__all__ = ["Backend", "ClosableBackend", "check_backend", "make_backend"]
 
 
 @runtime_checkable
 class Backend(Protocol):
     """Whatever can be asked for grades."""
 
-    async def grade(self, request: GradingRequest) -> RawGrading:
+    async def grade(self, request: GradingRequest, /) -> RawGrading:
         """Ask once.
 
         Raises:
@@ -53,3 +54,16 @@ def make_backend(config: PrunerConfig) -> Backend:
     from pruner.backends.openai import OpenAIBackend
 
     return OpenAIBackend.from_config(config)
+
+
+def check_backend(backend: Backend) -> Backend:
+    """Return a caller's own backend.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if isinstance(backend, type):
+        raise ConfigError(f"backend must be an instance, not the class {backend.__name__}: write {backend.__name__}(…)")
+    if not callable(getattr(backend, "grade", None)):
+        raise ConfigError(f"backend must have a method `async def grade(request)`; a {type(backend).__name__} has none")
+    return backend

@@ -10,7 +10,7 @@ from anthropic import AsyncAnthropic, Omit
 
 from pruner.backends._loops import PerLoop
 from pruner.backends.dialect import Dialect, Learner
-from pruner.backends.faults import from_status
+from pruner.backends.faults import from_connection, from_status, status_in
 from pruner.backends.wire import as_int, as_str, as_text, http_maker, key_of, parse
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, Reason
@@ -24,17 +24,6 @@ _TOOL = "grade_chunks"
 _THINKING_TOKENS = 4_096
 # The last version of the API that takes a temperature; 2026-10-21, the SDK's own, refuses it for every model.
 _SAMPLING = {"anthropic-version": "2023-06-01"}
-_STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 
 
 class AnthropicBackend:
@@ -98,7 +87,7 @@ class AnthropicBackend:
             fault = from_status(error.status_code, error.body or error.message, error.response.headers)
             raise self._learner.learn(dialect, error.status_code, fault, str(error.body or error.message)) from error
         except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError) as error:
-            raise BackendError(Reason.PROVIDER_ERROR, type(error).__name__, retryable=True) from error
+            raise from_connection(error) from error
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
@@ -153,8 +142,8 @@ def _read(body: object) -> RawGrading:
                 finish=_finish(rest.get("stop_reason")),
                 usage=_usage(rest.get("usage")),
             )
-        case {"error": {"type": str(kind), **rest}}:
-            raise from_status(_STATUSES.get(kind, 500), rest)
+        case {"error": {"type": str()} as error}:
+            raise from_status(status_in(error) or 500, error)
     raise BackendError(Reason.PROVIDER_ERROR, "the answer holds no content", retryable=True)
 
 

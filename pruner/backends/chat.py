@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pruner.backends.dialect import Dialect
-from pruner.backends.faults import from_status
+from pruner.backends.faults import from_status, status_in
 from pruner.backends.wire import as_int, as_str, as_text
 from pruner.errors import BackendError, Reason
 from pruner.schema import GradingRequest, RawGrading, Token, Usage
@@ -72,8 +72,8 @@ def read(body: object) -> RawGrading:
                 tokens=_tokens(choice.get("logprobs")),
                 usage=_usage(rest.get("usage")),
             )
-        case {"error": {"code": int(status), **rest}}:
-            raise from_status(status, rest)
+        case {"error": {} as error} if (status := status_in(error)) is not None:
+            raise from_status(status, error)
     raise BackendError(Reason.PROVIDER_ERROR, "the answer holds no choice", retryable=True)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from pruner.backends.faults import MAX_TEXT
 from pruner.errors import BackendError, Reason
 
 __all__ = ["Dialect", "Learner"]
@@ -69,7 +70,7 @@ class Learner:
         """
         if error.reason is not Reason.BAD_REQUEST or status not in _REFUSALS:
             return error
-        after = asked.after(refusal)
+        after = asked.after(refusal[:MAX_TEXT])
         if self.dialect is asked:
             self.dialect = after or self._first
         if after is None:

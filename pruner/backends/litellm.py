@@ -18,7 +18,7 @@ from pruner.backends._loops import PerLoop
 from pruner.backends.anthropic import thinks
 from pruner.backends.chat import body_of, dialect_with, read
 from pruner.backends.dialect import Dialect, Learner
-from pruner.backends.faults import from_status
+from pruner.backends.faults import broken_off, from_connection, from_status
 from pruner.backends.probing import probe
 from pruner.backends.wire import environment_read
 from pruner.config import PrunerConfig
@@ -112,6 +112,8 @@ class LiteLLMBackend:
             return BackendError(Reason.CONTEXT_OVERFLOW, kind)
         if isinstance(error, self._library.litellm.ContentPolicyViolationError):
             return BackendError(Reason.REFUSED, kind)
+        if broken_off(error):  # litellm gives it a status nobody sent.
+            return from_connection(error)
         if not isinstance(status, int):
             return BackendError(Reason.PROVIDER_ERROR, kind, retryable=isinstance(error, openai.OpenAIError))
         return self._learner.learn(asked, status, from_status(status, text, _headers(error)), text)

@@ -9,11 +9,10 @@ from openai import AsyncOpenAI
 from pruner.backends._loops import PerLoop
 from pruner.backends.chat import body_of, dialect_with, read
 from pruner.backends.dialect import Dialect, Learner
-from pruner.backends.faults import from_status
+from pruner.backends.faults import from_connection, from_status
 from pruner.backends.probing import probe
 from pruner.backends.wire import http_maker, key_of, parse
 from pruner.config import PrunerConfig
-from pruner.errors import BackendError, Reason
 from pruner.schema import GradingRequest, RawGrading
 
 __all__ = ["OpenAIBackend", "thinks"]
@@ -85,7 +84,7 @@ class OpenAIBackend:
             raise self._learner.learn(dialect, error.status_code, fault, str(error.body or error.message)) from error
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, RuntimeError) as error:
             # A client that was closed meanwhile raises RuntimeError.
-            raise BackendError(Reason.PROVIDER_ERROR, type(error).__name__, retryable=True) from error
+            raise from_connection(error) from error
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""

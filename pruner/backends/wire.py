@@ -13,6 +13,7 @@ from weakref import ref
 import anyio._backends._asyncio  # noqa: F401
 import httpx2
 
+from pruner.backends.faults import UNANSWERED
 from pruner.config import KEY_VARIABLES, PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 
@@ -33,8 +34,11 @@ PACKING = {"accept-encoding": "gzip, deflate"}
 
 _MAX_BODY = 2_000_000
 _MAX_ENCODED_BODY = 64_000
+_MAX_ERROR_BODY = 16_000
+_MAX_ENCODED_ERROR_BODY = 2_000
 _PART = 512
 _ANSWERED = "http11.response_closed.complete"
+_NEW_OR_ANSWERED = ("connection.connect_tcp.started", "http11.receive_response_headers.complete")
 
 
 def http_maker() -> Callable[[], httpx2.AsyncClient]:
@@ -80,10 +84,11 @@ def is_bounded(encoding: str) -> bool:
 
 async def begin(client: "ref[Any]", request: Any) -> None:
     """Have the connections of a client, held weakly, tended to; before each request."""
-    request.extensions["trace"] = _tending_connection(client)
+    request.extensions[UNANSWERED] = unanswered = [True]
+    request.extensions["trace"] = _tending_connection(client, unanswered)
 
 
-def _tending_connection(client: "ref[Any]") -> Callable[[str, Mapping[str, Any]], Any]:
+def _tending_connection(client: "ref[Any]", unanswered: list[bool]) -> Callable[[str, Mapping[str, Any]], Any]:
     """Return a tracer for one request that mends what httpcore leaves open and undone, should the request connect.
 
     - A connection whose TLS handshake ends in a cancellation is closed. httpcore closes it on errors only; the event
@@ -94,11 +99,15 @@ def _tending_connection(client: "ref[Any]") -> Callable[[str, Mapping[str, Any]]
       then.
     - Its socket is at hand when httpcore asks, twice a request, whether the server has closed an idle connection. To
       look for it takes ten times as long, for each of them.
+
+    What is `unanswered` is emptied when the request connects, or is answered.
     """
     opened: Any = None
 
     async def trace(event: str, info: Mapping[str, Any]) -> None:
         nonlocal opened
+        if event in _NEW_OR_ANSWERED:
+            unanswered.clear()
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             opened = info["return_value"]
             opened.read = partial(_read_a_little, opened.read)
@@ -132,26 +141,29 @@ async def _read_a_little(read: Callable[..., Awaitable[bytes]], max_bytes: int, 
 
 
 async def _tame(response: httpx2.Response) -> None:
-    """Bound a body before an SDK reads it, errors' too, and read it as UTF-8 whatever charset it claims.
+    """Bound a body before an SDK reads it, and read it as UTF-8 whatever charset it claims.
 
-    A compressed one is bounded more narrowly, as it may be a thousand times as long when it is unpacked.
+    A compressed one is bounded more narrowly, as it may be a thousand times as long when it is unpacked. That of an
+    error counts as far as its bound: the status has said what matters.
     """
     response.encoding = "utf-8"
     encoding = response.headers.get("content-encoding")
     if encoding and not is_bounded(encoding):
         raise httpx2.ReadError("the answer is packed in a way that was not asked for")
-    limit = _MAX_ENCODED_BODY if encoding else _MAX_BODY
+    limits = (_MAX_ERROR_BODY, _MAX_ENCODED_ERROR_BODY) if response.is_error else (_MAX_BODY, _MAX_ENCODED_BODY)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream, limit)
+    response.stream = _Bounded(response.stream, limits[bool(encoding)], cut=response.is_error)
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
-        self._stream, self._left = stream, limit
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, *, cut: bool) -> None:
+        self._stream, self._left, self._cut = stream, limit, cut
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for part in self._stream:
             self._left -= len(part)
+            if self._left < 0 and self._cut:
+                return
             if self._left < 0:
                 raise httpx2.ReadError("the answer is longer than any answer should be")
             yield part

@@ -4,11 +4,15 @@ import asyncio
 import gc
 import importlib
 import json
+import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +23,7 @@ from pruner import BackendError, ConfigError, Pruner, PrunerConfig, Reason
 from pruner.backends import ClosableBackend, make_backend
 from pruner.prompting import reply_schema
 from pruner.schema import GradingRequest, RawGrading
+from tests import faulty
 from tests.provider import HANG, Provider, Reply, as_json, chat, message, serve
 
 pytestmark = pytest.mark.anyio
@@ -304,6 +309,132 @@ async def test_a_refused_connection_may_be_tried_again(wire: Wire) -> None:
         await backend.grade(REQUEST)
     await backend.aclose()
     assert (caught.value.reason, caught.value.retryable) == (Reason.PROVIDER_ERROR, True)
+
+
+@contextmanager
+def nothing_listens(_: Path, __: pytest.MonkeyPatch) -> Iterator[str]:
+    yield "http://127.0.0.1:1/v1"
+
+
+@contextmanager
+def nobody_by_that_name(_: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    def look_up(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    yield "http://nobody.example/v1"
+
+
+@contextmanager
+def nobodys_certificate(folder: Path, _: pytest.MonkeyPatch) -> Iterator[str]:
+    certificate = folder / "certificate.pem"
+    certificate.write_text(faulty.CERTIFICATE)
+    with faulty.faulty(faulty.healthy, certificate=certificate) as server:
+        yield server.url
+
+
+@contextmanager
+def plain_text_where_tls_is_spoken(_: Path, __: pytest.MonkeyPatch) -> Iterator[str]:
+    with faulty.faulty(faulty.plain_text) as server:
+        yield server.url.replace("http:", "https:")
+
+
+@contextmanager
+def dead_proxy(_: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("HTTP_PROXY", "http://user:secret@127.0.0.1:1")
+    yield "http://nobody.example/v1"
+
+
+UNREACHABLE = {
+    "connection refused": nothing_listens,
+    "name or service not known": nobody_by_that_name,
+    "self-signed certificate": nobodys_certificate,
+    "wrong version number": plain_text_where_tls_is_spoken,
+    "Error: connection refused": dead_proxy,
+}
+
+
+@pytest.mark.parametrize("why", UNREACHABLE)
+async def test_why_there_was_no_connection_is_told_in_one_line(
+    wire: Wire, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with UNREACHABLE[why](tmp_path, monkeypatch) as url:
+        backend = wire.make(url, api_key="secret")
+        with pytest.raises(BackendError) as caught:
+            await backend.grade(REQUEST)
+        await backend.aclose()
+    assert (caught.value.reason, caught.value.retryable) == (Reason.PROVIDER_ERROR, True)
+    assert re.fullmatch(r"\w+Error: \w+Error: [a-z -]+", str(caught.value))
+    assert str(caught.value).endswith(why)
+
+
+async def test_a_connection_that_ends_without_an_answer_is_told_from_an_answer(wire: Wire) -> None:
+    with faulty.faulty(faulty.close) as server:
+        backend = wire.make(server.url)
+        with pytest.raises(BackendError, match=r"^\w+Error: RemoteProtocolError$"):
+            await backend.grade(REQUEST)
+        await backend.aclose()
+
+
+@pytest.mark.parametrize("backend", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("behaviours", "wait"),
+    [
+        ([faulty.healthy, faulty.reset], 0),
+        ([faulty.healthy, faulty.reset_unread], 0),
+        ([faulty.healthy, faulty.close], 0),
+        ([faulty.healthy, faulty.reset_within], None),
+        ([faulty.reset], None),
+        ([faulty.close], None),
+    ],
+)
+async def test_what_an_idle_connection_did_not_answer_may_be_asked_again_at_once(
+    backend: str, behaviours: list[faulty.Behaviour], wait: float | None
+) -> None:
+    with faulty.faulty(*behaviours) as server:
+        made = WIRES[backend].make(server.url)
+        for _ in behaviours[1:]:
+            await made.grade(REQUEST)
+        with pytest.raises(BackendError) as caught:
+            await made.grade(REQUEST)
+        await made.aclose()
+    assert (caught.value.retryable, caught.value.retry_after) == (True, wait)
+    assert server.opened == 1
+
+
+async def test_a_path_or_model_that_there_is_not_is_told_as_such(wire: Wire) -> None:
+    error = await fault(wire, as_json(wire.error("secret"), 404))
+    assert str(error) == "HTTP 404: no such path or model"
+
+
+@pytest.mark.parametrize("name", ["code", "type"])
+@pytest.mark.parametrize("backend", ["openai", "anthropic"])
+async def test_of_the_names_that_a_body_gives_its_error_those_we_know_are_told(backend: str, name: str) -> None:
+    for given, told in (("insufficient_quota", "HTTP 429 insufficient_quota"), ("of_my_own", "HTTP 429")):
+        error = await fault(WIRES[backend], as_json({"error": {"message": "secret", name: given}}, 429))
+        assert str(error) == told
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({"code": 429}, Reason.RATE_LIMITED),
+        ({"code": "429"}, Reason.RATE_LIMITED),
+        ({"code": "rate_limit_exceeded"}, Reason.RATE_LIMITED),
+        ({"type": "insufficient_quota", "code": None}, Reason.RATE_LIMITED),
+        ({"code": "401"}, Reason.AUTH),
+        ({"code": "invalid_api_key"}, Reason.AUTH),
+        ({"type": "authentication_error"}, Reason.AUTH),
+        ({"code": "model_not_found"}, Reason.BAD_REQUEST),
+        ({"code": "context_length_exceeded"}, Reason.CONTEXT_OVERFLOW),
+        ({"code": "503"}, Reason.PROVIDER_ERROR),
+        ({"code": "٤٢٩"}, Reason.PROVIDER_ERROR),
+        ({"code": "of_my_own"}, Reason.PROVIDER_ERROR),
+        ({"code": {}, "type": []}, Reason.PROVIDER_ERROR),
+    ],
+)
+async def test_an_error_in_a_good_answer_has_the_reason_it_names(told: dict[str, Any], reason: Reason) -> None:
+    assert (await fault(WIRES["openai"], as_json({"error": {"message": "m", **told}}))).reason is reason
 
 
 async def test_a_redirect_is_not_followed(wire: Wire) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from openai import AsyncAzureOpenAI, AsyncOpenAI
+from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI
 
 from pruner import BackendError, Pruner, PrunerConfig, Reason
 from pruner.backends.openai import OpenAIBackend, thinks
@@ -229,10 +229,19 @@ async def test_a_charset_of_no_text_is_ignored(status: int, charset: str) -> Non
     assert result.status == "fallback"
 
 
-@pytest.mark.parametrize("status", [200, 400, 503])
-async def test_a_long_body_is_not_read_to_its_end_whatever_its_status(status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(200, Reason.PROVIDER_ERROR), (400, Reason.BAD_REQUEST), (401, Reason.AUTH), (503, Reason.PROVIDER_ERROR)],
+)
+async def test_a_long_body_is_not_read_to_its_end_whatever_its_status(status: int, reason: Reason) -> None:
     error = await fault(Reply(status, b"[" * 5_000_000, {"content-type": "application/json"}))
-    assert error.reason is Reason.PROVIDER_ERROR
+    assert error.reason is reason
+
+
+async def test_of_the_body_of_an_error_no_more_than_its_beginning_is_looked_at() -> None:
+    cause = (await fault(Reply(400, b"<html>" + b"z" * 100_000))).__cause__
+    assert isinstance(cause, APIStatusError)
+    assert 10_000 < len(str(cause.body or cause.message)) <= 16_100
 
 
 async def test_a_compressed_answer_is_read_and_one_that_unpacks_without_end_is_not() -> None:

@@ -13,6 +13,7 @@ CHUNKS = [Chunk(id=str(place), text=f"text {place}") for place in range(4)]
 def run(monkeypatch: pytest.MonkeyPatch, answers: Iterable[Answer]) -> int:
     corpus = SimpleNamespace(chunks=CHUNKS, search=lambda query, top: CHUNKS[:top])
     monkeypatch.setattr("pruner.demo.corpus.Corpus.build", lambda counter: corpus)
+    monkeypatch.setattr("pruner.demo.check_installed", lambda prefix: None)
 
     def scripted(config: PrunerConfig) -> Pruner:
         return Pruner(config, backend=ScriptedBackend(answers))
@@ -35,3 +36,14 @@ def test_a_demo_that_was_answered_shows_the_grades(
     out, err = capsys.readouterr()
     assert "kept     2 of 4 chunks" in out
     assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "missing"), [([], "bm25s, xllamacpp, huggingface_hub, tqdm"), (["--model", "openai:m"], "bm25s")]
+)
+def test_a_demo_on_a_bare_install_asks_at_once_for_all_that_it_needs(
+    model: list[str], missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pruner.demo.find_spec", lambda name: None)
+    assert main(["demo", *model]) == 2
+    assert f"the demo needs {missing}: pip install 'listwise-pruner[demo]'\n" in capsys.readouterr().err
