@@ -1,11 +1,13 @@
 """Asynchronous work run to its end from synchronous code."""
 
 import asyncio
+import atexit
 import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from threading import Thread, local
+from functools import partial
+from threading import Thread, current_thread, local
 from typing import Any, TypeVar
 from weakref import finalize
 
@@ -37,12 +39,15 @@ class _Worker:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self.thread = Thread(target=_serve, args=[self.loop], name="pruner", daemon=True)
+        end = asyncio.Event()
+        self.thread = Thread(target=_serve, args=[self.loop, end], name="pruner", daemon=True)
+        stop = _serving[self.thread] = partial(_stop, self.pid, self.loop, end)
         self.thread.start()
-        finalize(self, _end, self.pid, self.loop, self.thread)
+        finalize(self, stop).atexit = False
 
 
 _own = local()
+_serving: dict[Thread, Callable[[], None]] = {}
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -52,15 +57,15 @@ def _loop() -> asyncio.AbstractEventLoop:
     return worker.loop
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    while True:
-        # A call that ends in one of these takes the loop along; the caller is to get it, and the next call a loop.
+def _serve(loop: asyncio.AbstractEventLoop, end: asyncio.Event) -> None:
+    while not end.is_set():
+        # A call that ends in one of these stops the loop; the caller is to get it, and the next call a loop.
         with suppress(KeyboardInterrupt, SystemExit):
-            loop.run_forever()
-            break
+            loop.run_until_complete(end.wait())
     loop.run_until_complete(_finish())
     # Without waiting for the loop's threads: one may hang for minutes in looking up a name.
     loop.close()
+    _serving.pop(current_thread(), None)
 
 
 async def _finish() -> None:
@@ -71,9 +76,19 @@ async def _finish() -> None:
     await asyncio.get_running_loop().shutdown_asyncgens()
 
 
-def _end(pid: int, loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
-    if pid == os.getpid() and thread.is_alive():
-        loop.call_soon_threadsafe(loop.stop)
+def _stop(pid: int, loop: asyncio.AbstractEventLoop, end: asyncio.Event) -> None:
+    """Have a loop end; called where a thread ends too, where threads can no longer be asked or waited for."""
+    if pid == os.getpid():
+        with suppress(RuntimeError):  # It is closed.
+            loop.call_soon_threadsafe(end.set)
+
+
+@atexit.register
+def _end() -> None:
+    serving = dict(_serving)
+    for stop in serving.values():
+        stop()
+    for thread in serving:
         thread.join(_ENDING)
 
 

@@ -130,6 +130,23 @@ def test_a_process_ends_without_a_word_of_what_it_kept_open() -> None:
     assert (child.returncode, provider.connections) == (0, 1)
 
 
+THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+kept = ThreadPoolExecutor(4)
+print(*kept.map(lambda _: ask(), range(4)))
+for short in [Thread(target=ask) for _ in range(4)]:
+    short.start()
+    short.join()
+"""
+
+
+def test_a_process_ends_without_a_word_of_its_threads() -> None:
+    with serve(REPLY) as provider:
+        child = python(CALL + THREADS, provider.url)
+        assert child.communicate(timeout=60) == ("ok ok ok ok\n", "")
+
+
 FORK = """
 import os
 print(ask(), flush=True)
