@@ -13,8 +13,9 @@ from pruner.errors import (
     RequestError,
 )
 from pruner.evidence import evidence_rules, render_evidence
-from pruner.pipeline import Pruner, prune, prune_sync
+from pruner.pipeline import Pruner
 from pruner.schema import Candidate, Chunk, Conflict, Decision, Grade, Grading, PruneResult, Status, Trace, Usage
+from pruner.shared import prune, prune_sync
 
 __all__ = [
     "BackendError",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pruner import ConfigError, Pruner, PrunerConfig, pipeline, prune, prune_sync
+from pruner import ConfigError, Pruner, PrunerConfig, prune, prune_sync, shared
 from tests.provider import Provider, chat, serve
 
 CHUNKS = ["a", "b", "c", "d"]
@@ -20,7 +20,7 @@ CHUNKS = ["a", "b", "c", "d"]
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pipeline, "_kept", {})
+    monkeypatch.setattr(shared, "_kept", {})
     with serve(chat('{"grades":[[1,1],[2,1],[3,5],[4,1]]}')) as running:
         monkeypatch.setenv("PRUNER_BASE_URL", running.url)
         yield running
@@ -36,7 +36,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Pruner]:
             super().__init__(*given, **named)
             pruners.append(self)
 
-    monkeypatch.setattr(pipeline, "Pruner", Noted)
+    monkeypatch.setattr(shared, "Pruner", Noted)
     return pruners
 
 
@@ -83,13 +83,13 @@ def test_a_pruner_is_made_off_the_event_loop(provider: Provider, monkeypatch: py
         threads.append(threading.current_thread())
         return Pruner(config)
 
-    monkeypatch.setattr(pipeline, "_make", make)
+    monkeypatch.setattr(shared, "_make", make)
     assert asyncio.run(prune("q", CHUNKS)).status == "ok"
     assert threading.current_thread() not in threads
 
 
 def test_pruners_let_go_close_their_connections(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_KEPT", 2)
+    monkeypatch.setattr(shared, "_KEPT", 2)
 
     async def many() -> list[str]:
         calls = (prune("q", CHUNKS, instructions=f"of {i}") for i in range(6))
@@ -99,7 +99,7 @@ def test_pruners_let_go_close_their_connections(provider: Provider, monkeypatch:
 
     assert asyncio.run(many()) == ["ok"] * 6  # A connection left open is a warning, and so an error.
     gc.collect()
-    assert len(pipeline._kept) == 2
+    assert len(shared._kept) == 2
 
 
 def test_what_an_extra_is_missing_for_is_told_before_the_call(

@@ -8,8 +8,9 @@ from typing import Any
 from pruner.errors import RequestError
 from pruner.integrations.adapter import missing
 from pruner.integrations.splitting import Split, split_list, split_text
-from pruner.pipeline import Pruner, prune, prune_sync
+from pruner.pipeline import Pruner
 from pruner.schema import Chunk, PruneResult
+from pruner.shared import prune, prune_sync
 from pruner.tokens import estimate
 
 try:

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pruner.errors import ConfigError, RequestError
 from pruner.fetching import FetchParent
 from pruner.integrations.adapter import MARK, Mark, Prunable, as_pruner, copies
-from pruner.pipeline import prune, prune_sync
 from pruner.schema import Chunk, PruneResult
+from pruner.shared import prune, prune_sync
 
 __all__ = ["PrunedList", "PrunedRetriever", "pruned"]
 
