@@ -161,8 +161,8 @@ async def test_a_copy_that_a_dial_of_the_request_drops_is_not_graded() -> None:
 
 
 async def test_chunks_with_embeddings_are_compared_by_them() -> None:
-    vectors = ([1, 0], [1.0, 0.001], [0, 1])
-    chunks = [{"text": text, "embedding": vector} for text, vector in zip("abc", vectors, strict=True)]
+    vectors = {"alpha": [1, 0], "beta": [1.0, 0.001], "gamma": [0, 1]}
+    chunks = [{"text": text, "embedding": vector} for text, vector in vectors.items()]
     answer = await prune(app_of(), chunks=chunks, dials={"dedup": "texts", "threshold": 1})
     assert (answer["kept"], answer["decisions"][1]["by"]) == ([0, 2], "near_duplicate")
 
