@@ -173,11 +173,12 @@ class Unexpanded:
 
 def _worth_trying(candidate: Candidate, room: Room, tight: bool) -> list[Candidate]:
     """Return what may be shown of a candidate, the best first; what stands for several stays as it is."""
-    if candidate.merged or candidate.text == candidate.chunk.text:
+    if candidate.text == candidate.chunk.text:
         return [candidate]
     given = _as_given(candidate)
-    hopeless = tight and given.text in candidate.text and room.over(room.cost(given))
-    return [given] if hopeless else [candidate, given]
+    if tight and given.text in candidate.text and room.over(room.cost(given)):
+        return [given]
+    return [candidate] if candidate.merged else [candidate, given]
 
 
 def _as_given(candidate: Candidate) -> Candidate:

@@ -185,6 +185,14 @@ def test_when_room_is_short_what_does_not_fit_as_it_was_given_is_not_counted_wit
     assert "more w w w w" not in counter.counted
 
 
+def test_nor_is_a_block_of_several_whose_best_part_alone_does_not_fit() -> None:
+    counter = Noting()
+    block = replace(plain(2, 4), text="w w w w and more", merged=(3,))
+    result = FitBudget(None, counter, cap=5)([plain(0, 3), plain(1, 9), block])
+    assert (result.dropped, result.costs) == ({1: By.TOKEN_CAP, 2: By.TOKEN_CAP}, {0: 3, 1: 9, 2: 4})
+    assert block.text not in counter.counted
+
+
 def test_when_there_is_room_nothing_is_counted_that_is_not_shown() -> None:
     counter = Noting()
     FitBudget(None, counter, cap=99)([replace(plain(n, n + 1), text="more" + " w" * (n + 1)) for n in range(3)])
