@@ -20,9 +20,9 @@ from pruner.schema import Grade, RawGrading, Token
 
 __all__ = ["GradeSheet", "read_reply"]
 
-# Of a longer reply, this many characters for all, and for each chunk, are read at its front, and as many at its end:
-# an entry with its reason has a hundred. The thought that it begins with does not count.
-ROOM, ROOM_EACH = 5_000, 100
+# Of a longer reply, this many characters for all, and for each chunk, are read at its front, and as many at its end;
+# an entry with its reason mostly has a hundred. The thought that it begins with does not count.
+ROOM, ROOM_EACH = 50_000, 100
 # At each end, so many tokens: an entry with its reason has eight.
 STEPS, STEPS_EACH = 500, 16
 # So many brackets from the last one back: an entry has one.
