@@ -67,10 +67,17 @@ class Room:
         self._budget, self._cap = budget, cap
         self._footer = 0 if budget is None else counter.count(FOOTER)
         self._headers: dict[int, int] = {}
+        self._costs: dict[tuple[int, str], tuple[int, int]] = {}
         self.held: set[int] = set()
 
     def cost(self, candidate: Candidate) -> tuple[int, int]:
-        """Count text and block; 0 where there is no limit."""
+        """Count text and block, once; 0 where there is no limit."""
+        key = candidate.index, candidate.text
+        if key not in self._costs:
+            self._costs[key] = self._counted(candidate)
+        return self._costs[key]
+
+    def _counted(self, candidate: Candidate) -> tuple[int, int]:
         count = self._counter.count
         text = 0 if self._cap is None else count(candidate.text)
         if self._budget is None:

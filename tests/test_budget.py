@@ -199,6 +199,14 @@ def test_when_there_is_room_nothing_is_counted_that_is_not_shown() -> None:
     assert counter.counted == ["more w", "more w w", "more w w w"]
 
 
+@pytest.mark.parametrize("pick", ["greedy", "density"])
+def test_nothing_is_counted_twice(pick: Literal["greedy", "density"]) -> None:
+    counter = Noting()
+    rows = [plain(0, 3), plain(1, 9), replace(plain(2, 4), text="more w w w w"), replace(plain(3, 1), text="more w")]
+    FitBudget(None, counter, pick, cap=5)(rows)
+    assert sorted(counter.counted) == sorted(set(counter.counted))
+
+
 def test_a_section_that_is_shorter_than_its_chunk_is_tried_first() -> None:
     short = replace(plain(0, 9), text="of its own", parent=plain(9, 3).chunk)
     assert [c.text for c in cap(5)([short]).kept] == ["of its own"]
