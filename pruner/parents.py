@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -89,33 +89,25 @@ class ExpandParents:
         return [(min(here[0], within[0].start), max(here[1], within[-1].end))]
 
     def _sentences_around(self, text: str, here: Span, cuts: "_Cuts") -> list[Span]:
-        touched = _touched(cuts.stretches(text), here)
-        return [(self._first(text, here, touched.start, cuts), self._last(text, here, touched.stop - 1, cuts))]
+        stretches, more = cuts.stretches(text), self.sentences
+        touched = _touched(stretches, here)
+        before = stretches[max(touched.start - more, 0) : touched.start + 1][::-1]
+        after = stretches[touched.stop - 1 : touched.stop + more]
+        # To look backwards is to look forwards in a text whose places are negative.
+        left = ((-e, -s, kind) for near in before for s, e, kind in self._units_near(text, near, here, cuts)[::-1])
+        right = (unit for near in after for unit in self._units_near(text, near, here, cuts))
+        return [(-self._reach(left, -here[0]), self._reach(right, here[1]))]
 
-    def _first(self, text: str, here: Span, stretch: int, cuts: "_Cuts") -> int:
-        """Return where the sentences before a place begin; it begins in that stretch."""
-        start, more = here[0], self.sentences
-        for near in cuts.stretches(text)[max(stretch - more, 0) : stretch + 1][::-1]:
-            for begins, ends, kind in reversed(self._units_near(text, near, here, cuts)):
-                if ends > here[0]:
-                    start = min(start, begins)
-                elif more and kind == "prose":
-                    start, more = begins, more - 1
-                else:
-                    return start
-        return start
-
-    def _last(self, text: str, here: Span, stretch: int, cuts: "_Cuts") -> int:
-        """Return where the sentences after a place end; it ends in that stretch."""
-        end, more = here[1], self.sentences
-        for near in cuts.stretches(text)[stretch : stretch + more + 1]:
-            for begins, ends, kind in self._units_near(text, near, here, cuts):
-                if begins < here[1]:
-                    end = max(end, ends)
-                elif more and kind == "prose":
-                    end, more = ends, more - 1
-                else:
-                    return end
+    def _reach(self, outward: Iterable[Unit], edge: int) -> int:
+        """Return where the sentences beyond an edge end; one that lies across it is shown whole."""
+        end, more = edge, self.sentences
+        for near, far, kind in outward:
+            if near < edge:
+                end = max(end, far)
+            elif more and kind == "prose":
+                end, more = far, more - 1
+            else:
+                break
         return end
 
     def _units_near(self, text: str, stretch: Span | Block, here: Span, cuts: "_Cuts") -> list[Unit]:
