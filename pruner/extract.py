@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pruner.candidates import Candidate, Span
 from pruner.passages import join
-from pruner.sentences import Splitter, Unit, units
+from pruner.sentences import LIST_ITEM, Splitter, Unit, units
 from pruner.stages import StageResult
 from pruner.terms import terms, terms_held
 
@@ -35,7 +35,7 @@ _LIMITING_PARTS = re.compile(
 _CONTRACTED = (re.compile(r"n['’]t\b"), re.compile(r"N['’]T\b"))
 _ANNOUNCES = re.compile(r"[:：](?:[*_]+|</\w+>)*$")
 _ANNOUNCING_ENDS = frozenset(":：*_>")
-_LISTED = re.compile(r"\n[^\S\n]*(?=(?:[-*+•]|\d{1,3}[.)])\s)")
+_LISTED = re.compile(rf"\n(?={LIST_ITEM})[^\S\n]*")
 
 
 class _Sentences(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from pruner.errors import ConfigError
 from pruner.passages import Block, Kind, regions
 
-__all__ = ["Splitter", "Unit", "load_splitter", "sentences", "units", "units_of"]
+__all__ = ["LIST_ITEM", "Splitter", "Unit", "load_splitter", "sentences", "units", "units_of"]
 
 Splitter: TypeAlias = Callable[[str], Sequence[int]]
 """Returns where each sentence of a text ends, in order; the last end is the length of the text."""
@@ -16,11 +16,14 @@ Splitter: TypeAlias = Callable[[str], Sequence[int]]
 Unit: TypeAlias = tuple[int, int, Kind]
 """Start, end and kind of what is never cut: a plain tuple, as there are hundreds and names take ten times as long."""
 
+LIST_ITEM = r"[^\S\n]*(?:[-*+•]|\d{1,3}[.)])\s"
+"""Regular expression: how the line of an item of a list begins."""
+
 # Sentence splitters can be quadratic in the number of sentences: they never see more at a time.
 _WINDOW = 2_000
 _GOES_ON = re.compile(r"(?![^\S\n]*\n\s*\n)\s*\S")
 # A full stop of some scripts always ends a sentence; so does a line of blanks alone, and before a list item, each line.
-_LINE = re.compile(r"\n(?:[^\S\n]+\n|(?=[^\S\n]*(?:[-*+•]|\d{1,3}[.)])\s))")
+_LINE = re.compile(rf"\n(?:[^\S\n]+\n|(?={LIST_ITEM}))")
 _STOPS = "。！？"
 _SURE = re.compile(rf"[{_STOPS}][”’」』）》\"')]*\s*|{_LINE.pattern}")
 _ORDINAL = re.compile(r"(?:^|[\s(])\d{1,2}\.$")
