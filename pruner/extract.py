@@ -133,12 +133,11 @@ def _introductions(text: str, sentences: Sequence[Unit], first: int) -> list[int
     found: list[int | None] = []
     last, inside = 0, False
     for n, (start, end, kind) in enumerate(sentences):
-        goes_on = inside and (kind != "prose" or text.count("\n", last, start) < 2 or text[start - 2 : start] == "  ")
-        if start in begins or goes_on:
-            found.append(found[-1] if inside else first + n - 1 if n else None)
-        else:
-            found.append(None)
-        inside, last = start in begins or goes_on, end
+        goes_on = kind != "prose" or text.count("\n", last, start) < 2 or text[start - 2 : start] == "  "
+        listed = start in begins or (inside and goes_on)
+        before = found[-1] if inside else first + n - 1 if n else None
+        found.append(before if listed else None)
+        inside, last = listed, end
     return found
 
 
