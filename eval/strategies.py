@@ -6,6 +6,7 @@ in `STRATEGIES`.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -17,7 +18,17 @@ from eval.cases import Case
 from eval.records import LISTWISE
 from pruner.schema import Status
 
-__all__ = ["STRATEGIES", "Configuration", "Kept", "Strategy", "configurations", "lacking", "not_applied", "short_of"]
+__all__ = [
+    "STRATEGIES",
+    "Configuration",
+    "Kept",
+    "Strategy",
+    "configurations",
+    "lacked",
+    "lacking",
+    "not_applied",
+    "short_of",
+]
 
 Kept: TypeAlias = frozenset[int]
 Dial: TypeAlias = float | int | str
@@ -83,9 +94,15 @@ def short_of(cases: Sequence[Case], found: Iterable[Configuration]) -> Mapping[s
 
     To leave out such cases would leave out those that the reranker is least sure of.
     """
-    free = {c.strategy: c for c in found if not STRATEGIES[c.strategy].asks}
-    counts = {name: sum(STRATEGIES[name].keep(case, c) is None for case in cases) for name, c in free.items()}
-    return {name: count for name, count in counts.items() if count}
+    free = [c for c in found if not STRATEGIES[c.strategy].asks]
+    counts = Counter(name for case in cases for name in lacked(case, free))
+    return {name: counts[name] for name in dict.fromkeys(c.strategy for c in free) if counts[name]}
+
+
+def lacked(case: Case, found: Iterable[Configuration]) -> tuple[str, ...]:
+    """Return the strategies that a case lacks something for, in their order."""
+    first = {c.strategy: c for c in found}
+    return tuple(name for name, c in first.items() if STRATEGIES[name].keep(case, c) is None)
 
 
 def not_applied(short: Mapping[str, int]) -> str:

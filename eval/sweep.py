@@ -12,7 +12,7 @@ from eval import measures
 from eval.cases import Case
 from eval.errors import EvalError
 from eval.measures import Floats, Table
-from eval.strategies import STRATEGIES, Configuration, Kept, lacking
+from eval.strategies import STRATEGIES, Configuration, Kept, lacked, lacking
 
 __all__ = ["Sweep", "sweep"]
 
@@ -69,7 +69,7 @@ def sweep(cases: Sequence[Case], configurations: Sequence[Configuration]) -> Swe
     """
     if not cases or not configurations:
         raise EvalError("nothing to compare: no list, or no configuration")
-    without = [_lacked(case, configurations) for case in cases]
+    without = [lacked(case, configurations) for case in cases]
     used = tuple(case for case, names in zip(cases, without, strict=True) if not names)
     if not used:
         raise EvalError(_why_none(without))
@@ -101,14 +101,8 @@ def sweep(cases: Sequence[Case], configurations: Sequence[Configuration]) -> Swe
     )
 
 
-def _lacked(case: Case, configurations: Sequence[Configuration]) -> frozenset[str]:
-    """Return the strategies that the case lacks something for."""
-    first = {c.strategy: c for c in configurations}
-    return frozenset(name for name, c in first.items() if STRATEGIES[name].keep(case, c) is None)
-
-
-def _why_none(without: Sequence[frozenset[str]]) -> str:
-    everywhere = frozenset.intersection(*without)
+def _why_none(without: Sequence[tuple[str, ...]]) -> str:
+    everywhere = set.intersection(*map(set, without))
     return lacking(everywhere) if everywhere else "no list has what all of these go by at once; leave one of them out"
 
 

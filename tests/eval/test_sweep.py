@@ -31,6 +31,15 @@ def test_every_measure_has_a_row_for_each_configuration_and_a_column_for_each_ca
     np.testing.assert_allclose(found.answer_survives, np.array([[0, np.nan], [1, np.nan]]))
 
 
+def test_what_lists_lack_is_named_in_the_order_of_the_configurations() -> None:
+    bare = made_case("c", [None, None], [0], scores=(None, None), records={})
+    cuts = [
+        Configuration(name, ((dial, 0.5),)) for name, dial in (("score_cut", "at_least"), ("relative_cut", "share"))
+    ]
+    for tried in ([LISTWISE, *cuts], [*cuts[::-1], LISTWISE]):
+        assert list(sweep([*CASES, bare], tried).lacking) == [c.strategy for c in tried]
+
+
 def test_what_asks_nobody_costs_nothing_and_what_has_no_price_is_not_free() -> None:
     priced = made_case("a", [1, 5], [0])
     unpriced = made_case("b", [1, 5], [0], records={"listwise": made_record("b", [1, 5], cost=None, latency=2.0)})
