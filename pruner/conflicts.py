@@ -5,12 +5,22 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from pruner.lexicon import KINDS, KNOWN, NUMBER_WORDS, OPPOSITE_BEGINNINGS, OPPOSITES, SAME_NAME
+from pruner.lexicon import (
+    KINDS,
+    KNOWN,
+    MAGNITUDES,
+    NUMBER_WORDS,
+    OPPOSITE_BEGINNINGS,
+    OPPOSITES,
+    SAME_NAME,
+    STAND_BEFORE,
+)
 from pruner.skeletons import LEFT_OUT, folded, is_number, skeletons, spelled, tokens
 from pruner.wordnumbers import Numbers
 
@@ -18,6 +28,8 @@ __all__ = ["Difference", "Reading", "agree", "differences", "read"]
 
 # Of one group after a point nobody can say whether it is of thousands: 1.500 stays what it is.
 _GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3})+|(?:\.\d{3}){2,})")
+# What a million may follow; whether 1.500 million are more than two, nobody can say either.
+_COUNTED = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,2})?")
 _DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}")
 # Bits, which are no bytes; thousandths, which are no millions.
 _CASED = re.compile(r"[KMGTm](?<![^\W\d_].)(?:(?<=[KMGT])b|(?<=[KMG])Bps|(?<=m)W)(?![^\W\d_])")
@@ -54,7 +66,7 @@ class Reading:
 
     @cached_property
     def said(self) -> _Said:
-        """Return its words, and what the skeleton leaves out of them: kind, fact, and after how many words."""
+        """Return its words, and what the skeleton leaves out of them: kind, fact, and after how many other words."""
         return _said(self.text)
 
 
@@ -158,12 +170,26 @@ def _shared(a: str, b: str) -> int:
 
 
 def _said(text: str) -> _Said:
-    words, facts, negations = tokens(text), [], 0
-    for place, kind in enumerate(map(_kind, words)):
-        if kind:
-            negations += kind in ("negation", "negated")
-            facts.append((kind, _value(kind, words[place]), place - negations))
-    return _Said(words, [fact for fact in facts if fact[0] != "negated"])
+    words, found, place = tokens(text), list[Fact](), 0
+    for word in words:
+        kind = _kind(word)
+        if kind and kind != "negated":
+            _add(found, (kind, _value(kind, word), place))
+        place += not kind
+    return _Said(words, found)
+
+
+def _add(facts: list[Fact], fact: Fact) -> None:
+    """Add a fact in the way that others are written: 1 million as 1000000, $5 and May 5 as 5 $ and 5 May."""
+    facts.append(fact)
+    before, last = facts[-2:-1], facts[-3:-2]
+    if fact[0] != "number" or not before or before[0][2] != fact[2]:
+        return
+    if fact[1] in MAGNITUDES and before[0][0] == "number" and _COUNTED.fullmatch(before[0][1]):
+        number = (Decimal(before[0][1]) * MAGNITUDES[fact[1]]).normalize()
+        facts[-2:] = [("number", f"{number:f}", fact[2])]
+    elif before[0][1] in STAND_BEFORE and not (last and last[0][0] == "number" and last[0][2] == fact[2]):
+        facts[-2:] = [fact, *before]
 
 
 def _anywhere(facts: Sequence[Fact]) -> list[Fact]:

@@ -9,11 +9,13 @@ __all__ = [
     "KINDS",
     "KNOWN",
     "KOREAN_NUMERALS",
+    "MAGNITUDES",
     "NUMBER_WORDS",
     "NUMERALS",
     "OPPOSITES",
     "OPPOSITE_BEGINNINGS",
     "SAME_NAME",
+    "STAND_BEFORE",
     "UNIT_SIGNS",
 ]
 
@@ -110,6 +112,22 @@ NUMBER_WORDS = {
     for number, word in enumerate(words.split())
 }
 """What numbers that are written out are in digits."""
+MAGNITUDES = {
+    word: number
+    for number, words in (
+        (100, "hundred hundert trăm"),
+        (1000, "thousand tausend nghìn"),
+        (10**6, "million millionen triệu"),
+        (10**9, "billion milliarde milliarden tỷ"),
+    )
+    for word in words.split()
+}
+"""By what the number before a word is multiplied."""
+STAND_BEFORE = _words("""
+    january february march april may june july august september october november december
+    $ € £ ¥ ₩ ₫ usd gbp chf cad aud inr jpy cny krw sek nok dkk pln brl
+""")
+"""Names, as in `SAME_NAME`, that may stand before their number as well as behind it."""
 # How two words begin that are opposites if they go on alike, or nearly always are.
 OPPOSITE_BEGINNINGS = (
     *((negating, "") for negating in ("un", "in", "im", "il", "ir", "non", "dis", "de")),
