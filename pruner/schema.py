@@ -91,6 +91,7 @@ class GradingRequest:
         max_output_tokens: cap on the reply.
         logprobs: whether token alternatives are wanted.
         probe: the parts of a probe; set if and only if the readout is `probe`.
+        notes: what backends note for the next attempt, each under itself; shared by the copies of one request.
     """
 
     system: str
@@ -100,6 +101,7 @@ class GradingRequest:
     max_output_tokens: int = 1024
     logprobs: bool = False
     probe: ProbeRequest | None = None
+    notes: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

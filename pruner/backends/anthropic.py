@@ -24,6 +24,15 @@ _TOOL = "grade_chunks"
 _THINKING_TOKENS = 4_096
 # The last version of the API that takes a temperature; 2026-10-21, the SDK's own, refuses it for every model.
 _SAMPLING = {"anthropic-version": "2023-06-01"}
+_DIALECT = Dialect(
+    ("schema", "tool", "plain"),
+    ("temperature", "effort"),
+    signs={
+        "schema": r"\boutput_config\b(?!\.effort)|\b(output_format|json_schema)\b",
+        "tool": r"\b(tools|tool_choice)\b",
+        "effort": r"\b(effort|output_config)\b",
+    },
+)
 
 
 class AnthropicBackend:
@@ -48,7 +57,7 @@ class AnthropicBackend:
     ) -> None:
         self._model = model
         self._temperature = temperature
-        self._learner = Learner(Dialect(("schema", "tool", "plain"), ("temperature", "effort")))
+        self._learner = Learner(_DIALECT, self._body)
         self._given = client.with_options(max_retries=0) if client else None
         key, url = api_key or "none", (base_url or _VENDOR_URL).removesuffix("/").removesuffix("/v1")
         # Set on each request, as the SDK lets ANTHROPIC_CUSTOM_HEADERS win over the key it was given.
@@ -76,18 +85,20 @@ class AnthropicBackend:
     async def grade(self, request: GradingRequest) -> RawGrading:
         """Ask once; see `Backend.grade`."""
         client = self._given or await self._clients.get()
-        dialect = self._learner.dialect
-        body = self._body(request, dialect)
+        asked = self._learner.asking(request)
+        body = self._body(*asked)
         headers = {**self._headers, **(_SAMPLING if "temperature" in body else {})}
         try:
             # Not `messages.create`: it has no temperature, and warns of models that are to be retired.
             raw = await client.post(_PATH, cast_to=httpx2.Response, body=body, options={"headers": headers})
-            return _read(parse(raw.content))
+            grading = _read(parse(raw.content))
         except anthropic.APIStatusError as error:
             fault = from_status(error.status_code, error.body or error.message, error.response.headers)
-            raise self._learner.learn(dialect, error.status_code, fault, str(error.body or error.message)) from error
+            raise self._learner.learn(asked, error.status_code, fault, str(error.body or error.message)) from error
         except (anthropic.AnthropicError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise from_connection(error) from error
+        self._learner.took(asked)
+        return grading
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""

@@ -13,12 +13,19 @@ __all__ = ["body_of", "dialect_with", "read"]
 
 _TOP_LOGPROBS = 10
 _REASONING_TOKENS = 4_096
+_SIGNS = {
+    "schema": r"\b(response_format|json_schema|output_format)\b|\boutput_config\b(?!\.effort)",
+    "json_object": r"\b(response_format|json_object)\b",
+    "reasoning_effort": r"\b(reasoning_effort|effort|output_config)\b",
+    "system": r"(?i)\bsystem.{1,2}(role|turn|message|prompt|instruction)|\brole\b.{1,40}\bsystem\b"
+    r"|\broles must alternate|\buser and assistant roles|\bdeveloper instruction",
+}
 
 
 def dialect_with(cap: str, other_cap: str) -> Dialect:
     """Return the dialect to begin with: what the output cap is called, and what else it may be called."""
-    optional = (cap, "temperature", "reasoning_effort", "logprobs", "top_logprobs")
-    return Dialect(("schema", "json_object", "plain"), optional, {cap: other_cap})
+    optional = (cap, "temperature", "reasoning_effort", "logprobs", "top_logprobs", "system")
+    return Dialect(("schema", "json_object", "plain"), optional, {cap: other_cap}, _SIGNS)
 
 
 def body_of(
@@ -43,9 +50,17 @@ def body_of(
         "top_logprobs": _TOP_LOGPROBS if request.logprobs else None,
     }
     sent = [dialect.name_of(parameter) for parameter in dialect.optional]
-    messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}]
-    body = {"model": model, "messages": messages, **_form(dialect.form, request.schema)}
-    return body | {name: optional[name] for name in sent if name and optional[name] is not None}
+    if "logprobs" not in sent:  # The one is refused without the other.
+        del optional["top_logprobs"]
+    body = {"model": model, "messages": _turns(request, dialect), **_form(dialect.form, request.schema)}
+    return body | {name: optional[name] for name in sent if name and optional.get(name) is not None}
+
+
+def _turns(request: GradingRequest, dialect: Dialect) -> list[dict[str, str]]:
+    """Return the messages; where a model's template knows no system turn, the user's begins with its text."""
+    if dialect.name_of("system") is None:
+        return [{"role": "user", "content": f"{request.system}\n\n{request.user}"}]
+    return [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}]
 
 
 def _form(form: str, schema: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pruner.backends._litellm import Library, module
 from pruner.backends._loops import PerLoop
 from pruner.backends.anthropic import thinks
 from pruner.backends.chat import body_of, dialect_with, read
-from pruner.backends.dialect import Dialect, Learner
+from pruner.backends.dialect import Asked, Dialect, Learner
 from pruner.backends.faults import broken_off, from_connection, from_status
 from pruner.backends.probing import probe
 from pruner.backends.wire import environment_read
@@ -54,7 +54,7 @@ class LiteLLMBackend:
         self._model, self._temperature, self._url = model, temperature, base_url
         # A server of one's own is never sent the vendor's key, which litellm would find by itself.
         self._key = api_key or ("none" if base_url else None)
-        self._learner = Learner(dialect_with("max_tokens", "max_completion_tokens"))
+        self._learner = Learner(dialect_with("max_tokens", "max_completion_tokens"), self._body)
         self._vendor, self._found_key, self._found_url = self._look_up()
         claude = "claude" in model
         self._reasons = thinks(model) if claude else bool(self._library.litellm.supports_reasoning(model))
@@ -88,11 +88,13 @@ class LiteLLMBackend:
 
     async def _ask(self, request: GradingRequest) -> RawGrading:
         client = await self._clients.get()
-        dialect = self._learner.dialect
+        asked = self._learner.asking(request)
         try:
-            return read(await self._complete(request, dialect, client.wrapped))
+            grading = read(await self._complete(*asked, client.wrapped))
         except self._library.faults as error:
-            raise self._fault(error, dialect) from error
+            raise self._fault(error, asked) from error
+        self._learner.took(asked)
+        return grading
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
@@ -102,11 +104,13 @@ class LiteLLMBackend:
     async def _complete(
         self, request: GradingRequest, dialect: Dialect, client: object, **access: Any
     ) -> dict[str, Any]:
-        body = body_of(self._model, request, dialect, temperature=self._temperature, reasons=self._reasons)
         access = {"api_key": self._key, "api_base": self._url, **access}
-        return await self._library.complete(**body, **access, client=client)
+        return await self._library.complete(**self._body(request, dialect), **access, client=client)
 
-    def _fault(self, error: Exception, asked: Dialect) -> BackendError:
+    def _body(self, request: GradingRequest, dialect: Dialect) -> dict[str, Any]:
+        return body_of(self._model, request, dialect, temperature=self._temperature, reasons=self._reasons)
+
+    def _fault(self, error: Exception, asked: Asked) -> BackendError:
         kind, text, status = type(error).__name__, str(error), getattr(error, "status_code", None)
         if isinstance(error, self._library.litellm.ContextWindowExceededError):
             return BackendError(Reason.CONTEXT_OVERFLOW, kind)

@@ -1,6 +1,7 @@
 """OpenAI and every server that speaks its chat completions (`base_url`)."""
 
 import re
+from typing import Any
 
 import httpx2
 import openai
@@ -44,7 +45,7 @@ class OpenAIBackend:
     ) -> None:
         self._model = model
         self._temperature = temperature
-        self._learner = Learner(_dialect(model, own_server=base_url is not None))
+        self._learner = Learner(_dialect(model, own_server=base_url is not None), self._body)
         self._given = client.with_options(max_retries=0) if client else None
         make_http = http_maker()
 
@@ -71,20 +72,25 @@ class OpenAIBackend:
 
     async def _ask(self, request: GradingRequest) -> RawGrading:
         client = self._given or await self._clients.get()
-        dialect = self._learner.dialect
+        asked = self._learner.asking(request)
         try:
-            body = body_of(self._model, request, dialect, temperature=self._temperature, reasons=thinks(self._model))
+            body = self._body(*asked)
             # Not `chat.completions.create`: it looks at each value by its type, which takes longer than all we do.
             raw = await client.post(
                 _PATH, cast_to=httpx2.Response, body=body, options={"security": {"bearer_auth": True}}
             )
-            return read(parse(raw.content))
+            grading = read(parse(raw.content))
         except openai.APIStatusError as error:
             fault = from_status(error.status_code, error.body or error.message, error.response.headers)
-            raise self._learner.learn(dialect, error.status_code, fault, str(error.body or error.message)) from error
+            raise self._learner.learn(asked, error.status_code, fault, str(error.body or error.message)) from error
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, RuntimeError) as error:
             # A client that was closed meanwhile raises RuntimeError.
             raise from_connection(error) from error
+        self._learner.took(asked)
+        return grading
+
+    def _body(self, request: GradingRequest, dialect: Dialect) -> dict[str, Any]:
+        return body_of(self._model, request, dialect, temperature=self._temperature, reasons=thinks(self._model))
 
     async def aclose(self) -> None:
         """Close the connections of the running loop."""

@@ -256,7 +256,8 @@ async def test_a_request_refused_in_every_form_falls_back_as_bad_request(wire: W
     with serve(as_json(wire.error("no"), 400)) as provider:
         async with Pruner(PrunerConfig(model=wire.model, base_url=provider.url, timeout=30)) as pruner:
             result = await pruner.prune("q", ["a", "b", "c"])
-    assert (result.reason, len(provider.requests)) == ("bad_request", 3)
+    at_last_without_a_cap = not wire.model.startswith("anthropic")
+    assert (result.reason, len(provider.requests)) == ("bad_request", 3 + at_last_without_a_cap)
 
 
 async def test_a_temperature_the_model_refuses_is_given_up_and_not_sent_again(wire: Wire) -> None:

@@ -2,6 +2,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -149,14 +150,18 @@ async def test_each_status_has_its_reason(status: int, body: str, reason: Reason
 class Picky:
     """Takes only what a test says it takes, and explains itself or not."""
 
-    def __init__(self, refusal: str, takes: Callable[[dict[str, Any]], bool]) -> None:
-        self.refusal, self.takes = refusal, takes
+    def __init__(self, refusal: str, takes: Callable[[dict[str, Any]], bool], status: int = 400) -> None:
+        self.refusal, self.takes, self.status = refusal, takes, status
 
     def __call__(self, body: dict[str, Any]) -> Reply:
-        return chat(PAIRS) if self.takes(body) else as_json({"error": {"message": self.refusal}}, 400)
+        return chat(PAIRS) if self.takes(body) else as_json({"error": {"message": self.refusal}}, self.status)
 
 
 PAIRS = '{"grades":[[1,5],[2,1],[3,1]]}'
+
+
+def is_user_turn_alone(body: dict[str, Any]) -> bool:
+    return [message["role"] for message in body["messages"]] == ["user"]
 
 
 @pytest.mark.parametrize(
@@ -164,25 +169,80 @@ PAIRS = '{"grades":[[1,5],[2,1],[3,1]]}'
     [
         ("no", lambda body: body.get("response_format", {}).get("type") != "json_schema", "m", 2),
         ("no", lambda body: "response_format" not in body, "m", 3),
+        ("no", lambda body: "temperature" not in body, "m", 4),
+        ("no", lambda body: "reasoning_effort" not in body, "gpt-5-nano", 4),
+        ("no", is_user_turn_alone, "m", 4),
+        ("response_format.type: no", lambda body: "response_format" not in body, "m", 3),
         ("'temperature' must be 1", lambda body: "temperature" not in body, "m", 2),
         ("use max_completion_tokens, not max_tokens", lambda body: "max_completion_tokens" in body, "m", 2),
         ("Unknown name reasoning_effort", lambda body: "reasoning_effort" not in body, "gpt-5-nano", 2),
-        ("logprobs are not supported", lambda body: "logprobs" not in body and "top_logprobs" not in body, "m", 3),
+        ("'reasoning.effort' is not supported", lambda body: "reasoning_effort" not in body, "gpt-5-nano", 2),
+        ("logprobs are not supported", lambda body: "logprobs" not in body and "top_logprobs" not in body, "m", 2),
+        ("System role not supported", is_user_turn_alone, "m", 2),
+        ("'messages[0].role' does not support 'system' with this model", is_user_turn_alone, "m", 2),
+        ("Conversation roles must alternate user/assistant/user/assistant/...", is_user_turn_alone, "m", 2),
+        ("Only user and assistant roles are supported!", is_user_turn_alone, "m", 2),
+        ("Developer instruction is not enabled for models/m", is_user_turn_alone, "m", 2),
     ],
 )
 async def test_what_a_server_refuses_is_given_up_and_not_asked_again(
     refusal: str, takes: Callable[[dict[str, Any]], bool], model: str, calls: int
 ) -> None:
-    if "logprobs" in refusal:
-        refusal += "; nor top_logprobs"
-    with serve(Picky(refusal, takes)) as provider:
+    """What it refuses without a word is asked for once more: it may have been the request."""
+    asked = await requests_of(3, Picky(refusal, takes), model)
+    assert asked == [calls, 2 if refusal == "no" else 1, 1]
+
+
+async def requests_of(calls: int, answer: Any, model: str = "m") -> list[int]:
+    """Prune some times, each answered in the end; return how many requests each call took."""
+    asked = [0]
+    with serve(answer) as provider:
         config = PrunerConfig(model=f"openai:{model}", base_url=provider.url, temperature=0.5, scoring="expected")
         async with Pruner(config) as pruner:
-            first = await pruner.prune("q", ["a", "b", "c"])
+            for _ in range(calls):
+                assert (await pruner.prune("q", ["a", "b", "c"])).status == "ok"
+                asked.append(len(provider.requests))
+    return [after - before for before, after in pairwise(asked)]
+
+
+async def test_a_parameter_that_a_model_is_forbidden_to_be_asked_with_is_given_up() -> None:
+    forbidden = "You are not allowed to request logprobs from this model."
+    assert await requests_of(2, Picky(forbidden, lambda body: "logprobs" not in body, 403), "gpt-5-mini") == [2, 1]
+
+
+async def test_a_schema_that_is_not_implemented_is_given_up() -> None:
+    refusal = Picky("not implemented", lambda body: body.get("response_format", {}).get("type") != "json_schema", 501)
+    assert await requests_of(1, refusal) == [2]
+
+
+async def test_one_stray_refusal_does_not_cost_the_schema() -> None:
+    answers = iter([as_json({"error": {"message": "Bad Request"}}, 400)])
+    with serve(lambda body: next(answers, chat(PAIRS))) as provider:
+        async with Pruner(PrunerConfig(model="openai:m", base_url=provider.url)) as pruner:
+            for _ in range(3):
+                await pruner.prune("q", ["a", "b", "c"])
+    forms = [body["response_format"]["type"] for body in provider.requests]
+    assert forms == ["json_schema", "json_object", "json_schema", "json_schema"]
+
+
+async def test_a_list_that_is_refused_in_every_form_changes_nothing_for_the_next() -> None:
+    with serve(Picky("filtered", lambda body: "secret" not in body["messages"][-1]["content"])) as provider:
+        async with Pruner(PrunerConfig(model="openai:m", base_url=provider.url)) as pruner:
+            assert (await pruner.prune("q", ["secret", "b", "c"])).reason == "bad_request"
             asked = len(provider.requests)
-            second = await pruner.prune("q", ["a", "b", "c"])
-    assert (first.status, asked) == ("ok", calls)
-    assert (second.status, len(provider.requests)) == ("ok", calls + 1)
+            assert (await pruner.prune("q", ["a", "b", "c"])).status == "ok"
+    assert [body["response_format"]["type"] for body in provider.requests[asked:]] == ["json_schema"]
+
+
+async def test_instructions_without_a_turn_of_their_own_come_before_the_chunks() -> None:
+    with serve(Picky("System role not supported", is_user_turn_alone)) as provider:
+        backend = OpenAIBackend("m", base_url=provider.url)
+        with pytest.raises(BackendError):
+            await backend.grade(REQUEST)
+        await backend.grade(REQUEST)
+        await backend.aclose()
+    assert provider.requests[1]["messages"] == [{"role": "user", "content": "system text\n\nuser text"}]
+    assert provider.requests[1]["response_format"] == provider.requests[0]["response_format"]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +271,7 @@ async def test_a_request_refused_in_every_form_falls_back_as_bad_request() -> No
     with serve(as_json({"error": {"message": "no"}}, 400)) as provider:
         async with Pruner(PrunerConfig(model="openai:m", base_url=provider.url)) as pruner:
             result = await pruner.prune("q", ["a", "b", "c"])
-    assert (result.reason, len(provider.requests)) == ("bad_request", 3)
+    assert (result.reason, len(provider.requests)) == ("bad_request", 4)
 
 
 async def test_an_endless_body_is_a_fault_of_the_provider() -> None:
