@@ -66,6 +66,7 @@ class _Attempts:
         except BackendError as error:
             self.error = error
             raise
+        self.count += max(self.raw.usage.calls, 1) - 1  # A probe asks many times at each attempt.
         return self.raw
 
     @property

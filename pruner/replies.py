@@ -108,7 +108,8 @@ def _read_levels(levels: Sequence[Sequence[float]], n: int) -> GradeSheet:
     expected = (*means, *[None] * (n - len(means)))
     grades = tuple(None if mean is None else Grade(math.floor(mean + 0.5)) for mean in expected)
     if not any(grades):
-        raise ReplyError(Reason.SCHEMA_MISMATCH, f"not one usable distribution in {len(levels)}")
+        why = f"not one usable distribution in {len(levels)}: use readout='json' if the server gives no logprobs"
+        raise ReplyError(Reason.SCHEMA_MISMATCH, why)
     return GradeSheet(
         grades=grades,
         expected=expected,

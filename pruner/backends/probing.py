@@ -17,7 +17,8 @@ _AT_ONCE = 8
 async def probe(ask: Ask, request: GradingRequest, parts: ProbeRequest) -> RawGrading:
     """Ask for one digit per chunk and read its probabilities as the distribution over the levels.
 
-    The first question is asked alone, so that the others find the prefix in the server's memory.
+    The first question is asked alone, so that the others find the prefix in the server's memory. It stays the only one
+    where the server answers it without token probabilities: there is nothing to be read in the others either.
 
     Args:
         ask: sends one chat request with a user turn, and returns the reply with its token alternatives.
@@ -27,12 +28,13 @@ async def probe(ask: Ask, request: GradingRequest, parts: ProbeRequest) -> RawGr
     shared = parts.opening + "".join(parts.chunks)
     requests = [replace(request, user=shared + question, probe=None) for question in parts.questions]
     first = await ask(requests[0])
-    answers = [first, *await _all(ask, requests[1:])]
+    told = not first.text or any(token.top for token in first.tokens)
+    answers = [first, *(await _all(ask, requests[1:]) if told else ())]
     usage = Usage(
         sum(a.usage.input_tokens for a in answers),
         sum(a.usage.output_tokens for a in answers),
         sum(a.usage.cached_tokens for a in answers),
-        calls=1,
+        calls=len(answers),
     )
     return RawGrading(levels=tuple(_levels(a.tokens) for a in answers), usage=usage)
 

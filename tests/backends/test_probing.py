@@ -63,6 +63,48 @@ async def test_a_server_without_token_probabilities_is_a_visible_fallback() -> N
     assert (result.status, result.reason) == ("fallback", "schema_mismatch")
 
 
+NO_ALTERNATIVES = {"content": [{"token": "5", "logprob": -0.1, "top_logprobs": []}]}
+
+
+@pytest.mark.parametrize("logprobs", [None, {"content": None}, NO_ALTERNATIVES])
+async def test_a_server_without_token_probabilities_is_asked_once_and_told_by_name(
+    logprobs: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    choice = {"message": {"content": "5"}, "finish_reason": "length", "logprobs": logprobs}
+    result, provider = await ask(completion(choice, {"prompt_tokens": 100}))
+    assert (len(provider.requests), result.usage.calls, result.usage.input_tokens) == (1, 1, 100)
+    assert "use readout='json' if the server gives no logprobs" in caplog.text
+
+
+async def test_a_first_question_without_an_answer_does_not_speak_for_the_others() -> None:
+    silent = completion({"message": {"content": ""}, "finish_reason": "stop", "logprobs": {"content": []}})
+    result, _ = await ask(lambda body: silent if label(body) == 1 else digit({"4": -0.1}))
+    assert [d.grade for d in result.decisions] == [None, 4, 4, 4]
+
+
+async def test_each_question_is_a_call() -> None:
+    result, _ = await ask(lambda body: digit({str(label(body)): -0.1}))
+    assert result.usage.calls == len(CHUNKS)
+
+
+async def test_a_server_that_refuses_probabilities_by_name_is_asked_twice() -> None:
+    def answer(body: dict[str, Any]) -> Reply:
+        if "logprobs" in body:
+            return as_json({"error": {"message": "You are not allowed to request logprobs from this model."}}, 403)
+        return completion({"message": {"content": "5"}, "finish_reason": "length"})
+
+    result, provider = await ask(answer)
+    assert (result.reason, len(provider.requests)) == ("schema_mismatch", 2)
+
+
+async def test_questions_are_asked_in_the_dialect_that_the_first_was_answered_in() -> None:
+    def answer(body: dict[str, Any]) -> Reply:
+        return as_json({"error": "temperature"}, 400) if "temperature" in body else digit({str(label(body)): -0.1})
+
+    result, provider = await ask(answer, temperature=0.5)
+    assert (result.status, len(provider.requests)) == ("ok", 1 + len(CHUNKS))
+
+
 async def test_a_chunk_without_a_digit_is_ungraded() -> None:
     result, _ = await ask(lambda body: digit({"I": -0.1} if label(body) == 2 else {str(label(body)): -0.1}))
     assert (result.status, [d.grade for d in result.decisions]) == ("partial", [1, None, 3, 4])
