@@ -12,6 +12,8 @@ from pruner.schema import GradingRequest
 __all__ = ["Asked", "Dialect", "Learner"]
 
 _REFUSALS = (400, 422)
+# A refusal where it names what was sent, else a matter of the key.
+_FORBIDDEN = 403
 _BROKEN = (500, 501)
 
 
@@ -97,8 +99,8 @@ class Learner:
     its request, whatever others learn meanwhile.
 
     What a refusal names is known from then on. What was given up on a guess counts when the call then succeeds, and is
-    doubted: the next call asks in full again, then every second, fourth, eighth one, until one is answered. So neither
-    a stray refusal nor a text that provokes one has a lasting effect.
+    doubted: the next call asks in full again, then one after 1, 2, 4, 8, … others, until it is answered. So neither a
+    stray refusal nor a text that provokes one has a lasting effect.
 
     Args:
         dialect: what to begin with.
@@ -118,10 +120,12 @@ class Learner:
     def took(self, asked: Asked) -> None:
         """Learn from an answer."""
         call = self._call(asked.request)
+        if call.dialect is not asked.dialect:  # Another question of the same call was refused meanwhile.
+            return
         if call.guessing:
             if self._guess is None:
                 self._pause, self._rest = 1, 0
-            self._guess = call.dialect
+            self._guess = asked.dialect
         elif call.full:
             self._guess = None
 
@@ -137,9 +141,9 @@ class Learner:
         call = self._call(asked.request)
         if status in _BROKEN:
             self._step_down(asked, call, status)
-        named = self._named(asked, refusal[:MAX_TEXT])
         refused = status in _REFUSALS and error.reason is Reason.BAD_REQUEST
-        if not refused and not (status == 403 and named):
+        named = self._named(asked, refusal[:MAX_TEXT]) if refused or status == _FORBIDDEN else None
+        if not refused and not named:
             return error
         after = asked.dialect.without(named) if named else self._laxer(asked, call)
         if after is None:
@@ -183,7 +187,7 @@ class Learner:
 
     def _know(self, asked: Asked, named: str | None) -> bool:
         """Remember what a refusal names, unless it may have the name from the texts, which servers quote."""
-        if named is None or named in asked.dialect.named_in(asked.request.user):
+        if named is None or named in asked.dialect.named_in(asked.request.system + asked.request.user):
             return False
         self.dialect = self.dialect.without(named)
         self._guess = self._guess and self._guess.without(named)
