@@ -13,6 +13,19 @@ __all__ = ["body_of", "dialect_with", "read"]
 
 _TOP_LOGPROBS = 10
 _REASONING_TOKENS = 4_096
+# Why an answer ended, beside `stop` and what calls of tools are named; what is not here is as good as these.
+_CUT_OFF = ("length", "max_tokens", "MAX_TOKENS", "model_length")
+_BROKEN_OFF = ("error", "network_error", "insufficient_system_resource")
+_REFUSALS = (
+    "content_filter",
+    "sensitive",
+    "safety",
+    "recitation",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "refusal",
+)
 
 
 def dialect_with(cap: str, other_cap: str) -> Dialect:
@@ -64,17 +77,30 @@ def read(body: object) -> RawGrading:
         BackendError: the answer holds no choice.
     """
     match body:
+        case {"choices": [{"error": {} as error}, *_]}:
+            raise from_status(status_in(error) or 500, error)
         case {"choices": [{"message": {} as message, **choice}, *_], **rest}:
-            return RawGrading(
-                text=_text(message),
-                reasoning=as_str(message.get("reasoning_content")) or as_str(message.get("reasoning")),
-                finish=_finish(message, choice.get("finish_reason")),
-                tokens=_tokens(choice.get("logprobs")),
-                usage=_usage(rest.get("usage")),
-            )
+            return _grading(message, choice, rest.get("usage"))
+        case {"choices": [{"finish_reason": reason}, *_]} if _refuses(reason):
+            return RawGrading(finish="refused")
+        case {"choices": [], "prompt_filter_results": [*results]} if any(map(_filtered, results)):
+            return RawGrading(finish="refused")
         case {"error": {} as error} if (status := status_in(error)) is not None:
             raise from_status(status, error)
     raise BackendError(Reason.PROVIDER_ERROR, "the answer holds no choice", retryable=True)
+
+
+def _grading(message: Mapping[str, Any], choice: Mapping[Any, Any], usage: object) -> RawGrading:
+    text, reason = _text(message), choice.get("finish_reason")
+    if text is None and reason in _BROKEN_OFF:
+        raise BackendError(Reason.PROVIDER_ERROR, "the server broke the answer off", retryable=True)
+    return RawGrading(
+        text=text,
+        reasoning=as_str(message.get("reasoning_content")) or as_str(message.get("reasoning")),
+        finish=_finish(message, reason),
+        tokens=_tokens(choice.get("logprobs")),
+        usage=_usage(usage),
+    )
 
 
 def _text(message: Mapping[str, Any]) -> str | None:
@@ -95,9 +121,22 @@ def _arguments(calls: object) -> list[str]:
 
 
 def _finish(message: Mapping[str, Any], reason: object) -> Any:
-    if message.get("refusal") or reason == "content_filter":
+    if message.get("refusal") or _refuses(reason):
         return "refused"
-    return "length" if reason == "length" else "stop"
+    return "length" if reason in _CUT_OFF or reason in _BROKEN_OFF else "stop"
+
+
+def _refuses(reason: object) -> bool:
+    """Whether a reason to stop is that of a filter; one may say more after a colon."""
+    return isinstance(reason, str) and reason.partition(":")[0].lower() in _REFUSALS
+
+
+def _filtered(result: object) -> bool:
+    """Whether Azure says that a filter holds a prompt back."""
+    match result:
+        case {"content_filter_results": {} as kinds}:
+            return any(isinstance(kind, Mapping) and kind.get("filtered") is True for kind in kinds.values())
+    return False
 
 
 def _tokens(logprobs: object) -> tuple[Token, ...]:

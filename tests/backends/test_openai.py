@@ -118,11 +118,61 @@ async def test_the_reply_is_found_where_it_is(message: dict[str, Any], text: str
         ({"content": "x"}, "length", "length"),
         ({"content": ""}, "content_filter", "refused"),
         ({"content": None, "refusal": "no"}, "stop", "refused"),
+        ({"content": ""}, "sensitive", "refused"),
+        ({"content": None}, "SAFETY", "refused"),
+        ({"content": None}, "content_filter: PROHIBITED_CONTENT", "refused"),
+        ({"content": "x"}, "MAX_TOKENS", "length"),
+        ({"content": "x"}, "network_error", "length"),
+        ({"content": "x"}, "error", "length"),
+        ({"content": "x"}, "a new one", "stop"),
+        ({"content": "x"}, ["senseless"], "stop"),
     ],
 )
 async def test_the_way_it_ended_is_told(message: dict[str, Any], reason: str | None, finish: str) -> None:
     raw, _ = await ask(completion({"message": message, "finish_reason": reason}))
     assert raw.finish == finish
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"finish_reason": "error", "message": {"content": ""}},
+        {"finish_reason": "network_error", "message": {"content": None}},
+        {"finish_reason": "insufficient_system_resource", "message": {"content": ""}},
+        {"finish_reason": "error", "message": {"content": ""}, "error": {"code": 502, "message": "m"}},
+        {"finish_reason": "error", "message": {"content": "half"}, "error": {"message": "m"}},
+        {"finish_reason": "error", "error": {"code": "server_error"}},
+    ],
+)
+async def test_an_answer_that_the_server_broke_off_is_asked_for_again(choice: dict[str, Any]) -> None:
+    error = await fault(completion(choice))
+    assert (error.reason, error.retryable) == (Reason.PROVIDER_ERROR, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(429, Reason.RATE_LIMITED), (402, Reason.AUTH), ("content_filter", Reason.REFUSED)]
+)
+async def test_the_error_of_a_choice_has_the_reason_it_names(code: Any, reason: Reason) -> None:
+    error = await fault(completion({"finish_reason": "error", "message": {"content": ""}, "error": {"code": code}}))
+    assert error.reason is reason
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [], "prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}]},
+        {"choices": [{"finish_reason": "content_filter", "content_filter_results": {"hate": {"filtered": True}}}]},
+    ],
+)
+async def test_a_prompt_that_azure_filters_is_refused_though_there_is_no_message(body: dict[str, Any]) -> None:
+    raw, _ = await ask(as_json(body))
+    assert raw.finish == "refused"
+
+
+@pytest.mark.parametrize("results", [[{"content_filter_results": {"hate": {"filtered": False}}}], [5], [{}], 5])
+async def test_no_choice_without_a_filter_is_a_fault_of_the_provider(results: Any) -> None:
+    error = await fault(as_json({"choices": [], "prompt_filter_results": results}))
+    assert (error.reason, error.retryable) == (Reason.PROVIDER_ERROR, True)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +184,7 @@ async def test_the_way_it_ended_is_told(message: dict[str, Any], reason: str | N
         (404, "no model", Reason.BAD_REQUEST, False),
         (408, "slow", Reason.PROVIDER_ERROR, True),
         (409, "conflict", Reason.BAD_REQUEST, False),
-        (413, "large", Reason.BAD_REQUEST, False),
+        (413, "large", Reason.CONTEXT_OVERFLOW, False),
         (429, "rate", Reason.RATE_LIMITED, True),
         (500, "boom", Reason.PROVIDER_ERROR, True),
         (503, "overloaded", Reason.PROVIDER_ERROR, True),
