@@ -13,6 +13,9 @@ __all__ = ["body_of", "dialect_with", "read"]
 
 _TOP_LOGPROBS = 10
 _REASONING_TOKENS = 4_096
+# What a cache held of a prompt, and what it took of it.
+_READ = ("cached_tokens", "prompt_cache_hit_tokens")
+_WRITTEN = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
 # Why an answer ended, beside `stop` and what calls of tools are named; what is not here is as good as these.
 _CUT_OFF = ("length", "max_tokens", "MAX_TOKENS", "model_length")
 _BROKEN_OFF = ("error", "network_error", "insufficient_system_resource")
@@ -166,7 +169,10 @@ def _is_token(entry: object) -> bool:
 
 
 def _usage(usage: object) -> Usage:
+    """Count what servers count, by any of the names that they have for what a cache held and took."""
     given: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
     details = given.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
-    return Usage(as_int(given.get("prompt_tokens")), as_int(given.get("completion_tokens")), as_int(cached), calls=1)
+    named = {**given, **details} if isinstance(details, Mapping) else given
+    cached, written = (max(as_int(named.get(name)) for name in names) for names in (_READ, _WRITTEN))
+    sent, said = as_int(given.get("prompt_tokens")), as_int(given.get("completion_tokens"))
+    return Usage(sent, said, cached, calls=1, written_tokens=written)

@@ -221,6 +221,17 @@ async def test_a_status_that_litellm_has_another_name_for_is_told_as_it_was_sent
     assert str(error) == "HTTP 529 overloaded_error"
 
 
+async def test_what_litellm_says_of_a_cache_is_read() -> None:
+    usage = {
+        "input_tokens": 1_000,
+        "cache_creation_input_tokens": 8_000,
+        "cache_read_input_tokens": 50,
+        "output_tokens": 100,
+    }
+    raw, _ = await ask(message({"type": "text", "text": "x"}, usage=usage), model="anthropic/claude-haiku-4-5")
+    assert (raw.usage.input_tokens, raw.usage.cached_tokens, raw.usage.written_tokens) == (9_050, 50, 8_000)
+
+
 def test_a_price_and_a_size_are_those_of_the_vendors_model() -> None:
     pytest.importorskip("genai_prices")
     usage = Usage(input_tokens=1_000_000)

@@ -73,6 +73,24 @@ async def test_usage_is_what_the_server_counted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "cached", "written"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 4}}, 5, 4),
+        ({"prompt_tokens_details": {"cached_tokens": 5, "cache_creation_tokens": 4}}, 5, 4),
+        ({"prompt_tokens_details": {"cached_tokens": None}, "cache_creation_input_tokens": 4}, 0, 4),
+        ({"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 2}, 5, 0),
+        ({"cached_tokens": 5}, 5, 0),
+    ],
+)
+async def test_what_a_cache_held_and_took_is_read_by_any_of_its_names(
+    told: dict[str, Any], cached: int, written: int
+) -> None:
+    answer = completion({"message": {"content": "x"}, "finish_reason": "stop"}, {"prompt_tokens": 9, **told})
+    raw, _ = await ask(answer)
+    assert (raw.usage.input_tokens, raw.usage.cached_tokens, raw.usage.written_tokens) == (9, cached, written)
+
+
+@pytest.mark.parametrize(
     "usage",
     [[], "many", {"prompt_tokens": None}, {"prompt_tokens": -3}, {"prompt_tokens": True}, {"prompt_tokens_details": 5}],
 )
