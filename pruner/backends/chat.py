@@ -1,7 +1,8 @@
 """The format of chat completions, which OpenAI, its imitators and litellm share."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from codecs import getincrementaldecoder
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 from pruner.backends.dialect import Dialect
 from pruner.backends.faults import from_status, status_in
@@ -113,12 +114,14 @@ def _text(message: Mapping[str, Any]) -> str | None:
             content = "".join(filter(None, (as_str(part.get("text")) for part in parts if isinstance(part, dict))))
         case other:
             content = as_str(other) or ""
-    return "\n".join(filter(None, [content, *_arguments(message.get("tool_calls"))])) or None
+    return "\n".join(filter(None, [content, *_arguments(message)])) or None
 
 
-def _arguments(calls: object) -> list[str]:
-    """Return what tools were called with: a text, or with some servers what it says."""
+def _arguments(message: Mapping[str, Any]) -> list[str]:
+    """Return what tools were called with, the older way too: a text, or with some servers what it says."""
+    calls = message.get("tool_calls")
     functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    functions.append(message.get("function_call"))
     given = [function.get("arguments") for function in functions if isinstance(function, dict)]
     return [as_str(one) or as_text(one) for one in given if one]
 
@@ -145,10 +148,26 @@ def _filtered(result: object) -> bool:
 def _tokens(logprobs: object) -> tuple[Token, ...]:
     match logprobs:
         case {"content": [*entries]}:
-            return tuple(
-                Token(entry["token"], _top(entry.get("top_logprobs"))) for entry in entries if _is_token(entry)
-            )
+            told = [entry for entry in entries if _is_token(entry)]
+            texts = _whole(told)
+            return tuple(Token(text, _top(e.get("top_logprobs"))) for text, e in zip(texts, told, strict=True))
     return ()
+
+
+def _whole(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the texts of tokens, which together are the text of the reply.
+
+    A character that is spread over tokens stands in the last of them: alone, its parts are no text. Servers write
+    something else for those, and give the bytes.
+    """
+    decode = getincrementaldecoder("utf-8")("replace").decode
+    for entry in entries:
+        given = entry.get("bytes")
+        yield decode(bytes(given)) if given and _is_bytes(given) else entry["token"]
+
+
+def _is_bytes(given: object) -> TypeGuard[list[int]]:
+    return isinstance(given, list) and all(type(byte) is int and 0 <= byte < 256 for byte in given)
 
 
 def _top(alternatives: object) -> tuple[tuple[str, float], ...]:

@@ -110,6 +110,31 @@ async def test_token_alternatives_are_kept_and_senseless_ones_dropped() -> None:
     assert [(t.text, t.top) for t in raw.tokens] == [("5", (("5", -0.1),)), ("]", ())]
 
 
+def token(text: str, given: Any = None) -> dict[str, Any]:
+    return {"token": text, "logprob": 0, "bytes": given, "top_logprobs": [{"token": text, "logprob": -0.1}]}
+
+
+@pytest.mark.parametrize("split", ["🎉", "世", "👩‍🔬", "é"])
+async def test_a_character_spread_over_tokens_loses_no_mean_level(split: str) -> None:
+    bits = [token(f"bytes:\\x{byte:02x}", [byte]) for byte in split.encode()]
+    reply = [token(text, list(text.encode())) for text in ('{"grades":[[1,', "5", "],[2,", "1", "],[3,", "2", "]]}")]
+    text = f"<think>{split}</think>{PAIRS.replace('3,1', '3,2')}"
+    tokens = [token("<think>", None), *bits, token("</think>", None), *reply]
+    choice = {"message": {"content": text}, "finish_reason": "stop", "logprobs": {"content": tokens}}
+    with serve(completion(choice)) as provider:
+        async with Pruner(PrunerConfig(model="openai:m", base_url=provider.url, scoring="expected")) as pruner:
+            result = await pruner.prune("q", ["a", "b", "c"])
+    assert [decision.expected for decision in result.decisions] == [5.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("given", [None, [], [300], [-1], [True], ["x"], "x", 5, [240, 159]])
+async def test_senseless_bytes_of_a_token_break_nothing(given: Any) -> None:
+    choice = {"message": {"content": "5"}, "finish_reason": "stop", "logprobs": {"content": [token("5", given)]}}
+    raw, _ = await ask(completion(choice))
+    assert [found.top for found in raw.tokens] == [(("5", -0.1),)]
+    assert raw.tokens[0].text == ("" if given == [240, 159] else "5")
+
+
 @pytest.mark.parametrize(
     ("message", "text"),
     [
@@ -118,6 +143,9 @@ async def test_token_alternatives_are_kept_and_senseless_ones_dropped() -> None:
         ({"content": None, "tool_calls": [{"function": {"arguments": "{}"}}, {"function": None}, 7]}, "{}"),
         ({"content": "I call it.", "tool_calls": [{"function": {"arguments": '{"1":5}'}}]}, 'I call it.\n{"1":5}'),
         ({"content": "{}", "tool_calls": [{"function": {"arguments": {"1": 5}}}]}, '{}\n{"1": 5}'),
+        ({"content": None, "function_call": {"name": "g", "arguments": "{}"}}, "{}"),
+        ({"content": "", "function_call": {"arguments": {"1": 5}}, "tool_calls": 5}, '{"1": 5}'),
+        ({"content": "x", "function_call": None}, "x"),
         ({"content": "", "tool_calls": []}, None),
         ({"content": 5}, None),
         ({}, None),
