@@ -1,7 +1,6 @@
 """The command line: `pruner prune | explain | serve | mcp | demo | model | prompt | config`."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -9,7 +8,7 @@ from typing import Any, NoReturn
 
 from pruner import commands
 from pruner.config import PrunerConfig
-from pruner.console import clean
+from pruner.console import clean, note, say
 from pruner.errors import PrunerError
 
 __all__ = ["main"]
@@ -21,17 +20,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program.
 
     Returns:
-        0 when done; 2 when the command, a dial or the input is wrong; 3 when a list was pruned by fallback.
+        0 when done; 2 when the command, a dial or the input is wrong, or nothing can be written; 3 when a list was
+        pruned by fallback.
     """
-    options = _parser().parse_args(arguments)
+    if sys.stdout is None:  # Told before a call is paid for.
+        return _fail("cannot write to standard output: it is closed")
     try:
+        options = _parser().parse_args(arguments)
         code: int = options.run(options)
-        sys.stdout.flush()
     except PrunerError as error:
         return _fail(str(error))
-    except BrokenPipeError:
-        # Whoever read our output has gone; nothing is to be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # Whoever read our output has gone.
         return commands.EXIT_OK
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -39,11 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    sys.stderr.write(f"pruner: {clean(message)}\n")
+    note(f"pruner: {clean(message)}")
     return EXIT_USAGE
 
 
 class _Parser(argparse.ArgumentParser):
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Tell when the help or the version cannot be written, as of any other output."""
+        if file is sys.stdout:
+            say(message.removesuffix("\n"))
+        else:
+            note(message.removesuffix("\n"))
+
     def error(self, message: str) -> NoReturn:
         """Exit with one line that says what to do, not with the whole usage."""
         self.exit(EXIT_USAGE, f"{self.prog}: {clean(message)}; see {self.prog} --help\n")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import SecretStr, ValidationError
 
 from pruner.config import PrunerConfig, gather
-from pruner.console import clean, table
+from pruner.console import clean, not_written, note, say, table
 from pruner.errors import ConfigError, Reason, RequestError
 from pruner.pipeline import Pruner
 from pruner.prompting import load_prompt, prompt_names
@@ -57,10 +57,10 @@ def prune(options: argparse.Namespace) -> int:
     asked = {"principals": options.principal, "required_query_ids": options.require}
     result = asyncio.run(_run(config, options.query, chunks, **asked))
     if options.json:
-        _say(json.dumps(_as_json(result)))
+        say(json.dumps(_as_json(result)))
     else:
-        _say(decision_table(result, chunks))
-        _say(summary(result, config.model))
+        say(decision_table(result, chunks))
+        say(summary(result, config.model))
     return EXIT_FALLBACK if result.status is Status.FALLBACK else EXIT_OK
 
 
@@ -82,7 +82,7 @@ def explain(options: argparse.Namespace) -> int:
         hint = "; of a log give one line, as in: grep ID FILE | pruner explain -" if several else ""
         raise RequestError(f"{shown} is not JSON: {error}{hint}") from None
     try:
-        _say(_explained(given))
+        say(_explained(given))
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise RequestError(f"{shown} is no trace: {where or 'it'}: {error.errors()[0]['msg']}") from None
@@ -128,8 +128,8 @@ def serve(options: argparse.Namespace) -> int:
         given = "" if sys.stdin.isatty() else sys.stdin.readline().strip()
         key = given or new_key()
         if not given:
-            _note(f"the key, shown only now: {key}")
-        _say(hash_key(key))
+            note(f"the key, shown only now: {key}")
+        say(hash_key(key))
         return EXIT_OK
     try:
         from pruner.service.serve import run
@@ -145,8 +145,18 @@ def mcp(options: argparse.Namespace) -> int:
         from pruner.mcp_server import run_http, run_stdio
     except ImportError as error:
         raise ConfigError(f"no {error.name}: MCP needs pip install 'listwise-pruner[mcp]'") from None
-    (run_http if options.http else run_stdio)(*_service(options))
+    try:
+        (run_http if options.http else run_stdio)(*_service(options))
+    except ExceptionGroup as faults:  # So the tasks that write the answers end.
+        first = _first_of(faults)
+        raise not_written(first) if isinstance(first, OSError) else faults from None
     return EXIT_OK
+
+
+def _first_of(fault: BaseException) -> BaseException:
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    return fault
 
 
 def _service(options: argparse.Namespace) -> "tuple[ServiceSettings, PrunerConfig]":
@@ -169,21 +179,21 @@ def demo(options: argparse.Namespace) -> int:
     config = PrunerConfig.load(**{"model": DEMO_MODEL, **_dials(options)})
     check_installed(config.prefix)
     if config.model == DEMO_MODEL:
-        pull(find_model(config.model_name), echo=_note)
+        pull(find_model(config.model_name), echo=note)
     query = DEFAULT_QUESTION if options.query is None else options.query
     corpus = Corpus.build(TokenCounter())
     chunks = corpus.search(query, options.top)
     if not chunks:
         raise RequestError("nothing in the documentation matches; ask with other words")
-    _say(f"question  {clean(query)}")
-    _say(f"corpus    {len(corpus.chunks)} chunks of this Python's own documentation; the top {len(chunks)} by BM25\n")
+    say(f"question  {clean(query)}")
+    say(f"corpus    {len(corpus.chunks)} chunks of this Python's own documentation; the top {len(chunks)} by BM25\n")
     result = asyncio.run(_run(config, query, chunks))
-    _say(decision_table(result, chunks) + "\n")
-    _say(summary(result, config.model))
-    _say(f"all told {time.monotonic() - started:.0f} s")
+    say(decision_table(result, chunks) + "\n")
+    say(summary(result, config.model))
+    say(f"all told {time.monotonic() - started:.0f} s")
     if result.reason is Reason.TIMEOUT:
         longer = f"PRUNER_TIMEOUT={10 * config.timeout:g} gives it longer"
-        _note(f"this machine was too slow for {config.timeout:g} s: {longer}")
+        note(f"this machine was too slow for {config.timeout:g} s: {longer}")
     return EXIT_FALLBACK if result.status is Status.FALLBACK else EXIT_OK
 
 
@@ -191,7 +201,7 @@ def model_pull(options: argparse.Namespace) -> int:
     """Fetch a model."""
     from pruner.backends.modelstore import find_model, pull
 
-    _say(str(pull(find_model(options.name), echo=_note, check=True)))
+    say(str(pull(find_model(options.name), echo=note, check=True)))
     return EXIT_OK
 
 
@@ -199,7 +209,7 @@ def model_path(options: argparse.Namespace) -> int:
     """Print where a model lies."""
     from pruner.backends.modelstore import model_path
 
-    _say(str(model_path(options.name)))
+    say(str(model_path(options.name)))
     return EXIT_OK
 
 
@@ -208,13 +218,13 @@ def model_list(options: argparse.Namespace) -> int:
     from pruner.backends.modelstore import installed
 
     rows = [(m.name, f"{m.size / 1e9:.1f} GB", m.licence, m.path if m.present else "not here") for m in installed()]
-    _say(table(rows, ("model", "size", "licence", "path"), "<>"))
+    say(table(rows, ("model", "size", "licence", "path"), "<>"))
     return EXIT_OK
 
 
 def prompt_show(options: argparse.Namespace) -> int:
     """Print a prompt, or the names of all."""
-    _say(load_prompt(options.name).source.rstrip() if options.name else "\n".join(prompt_names()))
+    say(load_prompt(options.name).source.rstrip() if options.name else "\n".join(prompt_names()))
     return EXIT_OK
 
 
@@ -223,7 +233,7 @@ def show_config(options: argparse.Namespace) -> int:
     values, sources = gather(**_dials(options))
     config = PrunerConfig(**values)
     rows = [(name, _shown(value), sources.get(name, "default")) for name, value in config]
-    _say(table(rows, ("dial", "value", "from"), flexible="value"))
+    say(table(rows, ("dial", "value", "from"), flexible="value"))
     return EXIT_OK
 
 
@@ -231,10 +241,6 @@ def _shown(value: object) -> str:
     if isinstance(value, SecretStr):
         return "********"
     return "-" if value is None or value == "" else str(value)
-
-
-def _note(text: str) -> None:
-    sys.stderr.write(text + "\n")
 
 
 def _progress_bar() -> Callable[[int, int], None]:
@@ -249,9 +255,3 @@ def _progress_bar() -> Callable[[int, int], None]:
             bar.close()
 
     return show
-
-
-def _say(text: str) -> None:
-    """Print what a terminal of any encoding can show."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")

@@ -1,10 +1,15 @@
-"""Plain-text tables that stay aligned and harmless whatever is in them."""
+"""Plain text for a terminal: tables that stay aligned and harmless whatever is in them, and how they are written."""
 
+import os
 import shutil
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-__all__ = ["clean", "table", "wrap"]
+from pruner.errors import RequestError
+
+__all__ = ["clean", "not_written", "note", "say", "table", "wrap"]
 
 GAP = "  "
 ELLIPSIS = "…"
@@ -13,6 +18,36 @@ UNSEEN = {"Mn", "Me", "Cf"}
 # Escape sequences begin with a control character, overrides of the writing direction are format characters, and a lone
 # surrogate cannot be encoded.
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def say(text: str) -> None:
+    """Write a line, or several, to standard output, as what a terminal of any encoding can show.
+
+    Raises:
+        RequestError: it cannot be written.
+        BrokenPipeError: its reader has gone.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer is not to be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise not_written(error) from None
+
+
+def not_written(error: OSError) -> OSError | RequestError:
+    """Return what to raise when standard output takes no more; that its reader has gone is told from the rest."""
+    if isinstance(error, BrokenPipeError):
+        return error
+    return RequestError(f"cannot write to standard output: {error.strerror}")
+
+
+def note(text: str) -> None:
+    """Write a line to standard error, if that is open."""
+    with suppress(AttributeError, OSError):
+        sys.stderr.write(text + "\n")
 
 
 def table(

@@ -24,6 +24,7 @@ def make_pricer(provider: str, model: str) -> Pricer:
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,
                 cache_read_tokens=usage.cached_tokens,
+                cache_write_tokens=usage.written_tokens,
             )
             return float(calc_price(counted, model_ref=model, provider_id=vendor).total_price)
         except (LookupError, ValueError):

@@ -47,13 +47,17 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the grading consumed. Tokens as the provider counted them; `cost` in US dollars, None where unpriced."""
+    """What the grading consumed. Tokens as the provider counted them; `cost` in US dollars, None where unpriced.
+
+    Of the input tokens, `cached_tokens` were read from the provider's cache, and `written_tokens` written to it.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     calls: int = 0
     cost: float | None = None
+    written_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,14 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.server.answer(body)
         if reply is HANG:
             self._wait_for_the_end()
-            return
+        else:
+            self._send(reply)
+
+    def do_CONNECT(self) -> None:
+        """A proxy is asked for a way to another host."""
+        self._send(self.server.answer({}))
+
+    def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)
         for name, value in {**reply.headers, "content-length": str(len(reply.body))}.items():
             self.send_header(name, value)

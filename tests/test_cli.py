@@ -3,8 +3,10 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -369,6 +371,70 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     process.stdout.close()
     _, errors = process.communicate()
     assert (process.returncode, errors) == (0, b"")
+
+
+def shell(arguments: Sequence[str], redirection: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    command = f"exec {shlex.join([sys.executable, '-m', 'pruner', *arguments])} {redirection}"
+    return subprocess.run(command, shell=True, input=said, capture_output=True, text=True, check=False)
+
+
+WRITING = {
+    "prune": PRUNE,
+    "prune --json": [*PRUNE, "--json"],
+    "explain": ["explain", "trace.json"],
+    "config": ["config"],
+    "prompt show": ["prompt", "show"],
+    "prompt show NAME": ["prompt", "show", "grade.v1"],
+    "model list": ["model", "list"],
+    "serve --hash-key": ["serve", "--hash-key"],
+    "--version": ["--version"],
+    "--help": ["--help"],
+    "prune --help": ["prune", "--help"],
+}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", WRITING.values(), ids=WRITING)
+def test_output_that_cannot_be_written_is_told_in_one_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*PRUNE, "--json"]) == 0
+    Path("trace.json").write_text(capsys.readouterr().out, encoding="utf-8")
+    done = shell(arguments, ">/dev/full")
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, last) == (2, "pruner: cannot write to standard output: No space left on device")
+    assert done.stderr.count("\n") == (2 if "--hash-key" in arguments else 1)  # The first is the new key.
+
+
+@pytest.mark.parametrize(
+    "arguments", [*WRITING.values(), ["mcp"], ["serve"], ["demo"]], ids=[*WRITING, "mcp", "serve", "demo"]
+)
+def test_a_closed_output_is_told_in_one_line_before_anything_is_done(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "pruner: cannot write to standard output: it is closed\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_an_answer_to_an_agent_that_cannot_be_written_is_told_in_one_line() -> None:
+    pytest.importorskip("mcp")
+    client = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client})
+    done = shell(["mcp", "--model", "scripted:reply.txt"], ">/dev/full", hello + "\n")
+    told = "pruner: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_a_process_whose_output_is_closed_says_so() -> None:
+    done = shell(PRUNE, ">&-")
+    assert (done.returncode, done.stderr) == (2, "pruner: cannot write to standard output: it is closed\n")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(PRUNE, 0), (["explain", "empty"], 2), (["fly"], 2)])
+def test_nothing_is_said_where_standard_error_is_closed(arguments: list[str], code: int) -> None:
+    assert shell(arguments, "2>&-").returncode == code
 
 
 def test_odd_characters_can_be_printed_anywhere(tmp_path: Path) -> None:

@@ -3,19 +3,19 @@
 import asyncio
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from inspect import isawaitable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import openai
 
 from pruner.backends._loops import PerLoop
 from pruner.errors import ConfigError
 
-__all__ = ["BEGUN", "Library", "module"]
+__all__ = ["ANSWERS", "BEGUN", "Answered", "Library", "module", "noting_answers"]
 
 # Without these it fetches prices and lists, some within a call, and takes a .env file into the environment.
 _ENVIRONMENT = {
@@ -29,6 +29,18 @@ _NO_SWITCH = ContextVar("_NO_SWITCH", default=False)
 BEGUN: ContextVar["asyncio.Future[None] | None"] = ContextVar("BEGUN", default=None)
 
 T = TypeVar("T")
+
+
+class Answered(NamedTuple):
+    """What a server answered, as it came: litellm changes statuses, and cannot read every answer."""
+
+    status: int
+    content: bytes
+    headers: Mapping[str, str]
+
+
+# What the servers answered in a call, to be added to.
+ANSWERS: ContextVar[list[Answered] | None] = ContextVar("ANSWERS", default=None)
 
 
 class Library:
@@ -141,6 +153,14 @@ def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
         yield
     finally:
         variable.reset(token)
+
+
+@contextmanager
+def noting_answers() -> Iterator[list[Answered]]:
+    """Note what servers answer within, over connections of ours."""
+    answers: list[Answered] = []
+    with _set(ANSWERS, answers):
+        yield answers
 
 
 async def _close_clients(litellm: Any) -> None:

@@ -6,7 +6,7 @@ from weakref import ref
 
 import httpx
 
-from pruner.backends._litellm import BEGUN
+from pruner.backends._litellm import ANSWERS, BEGUN, Answered
 from pruner.backends.wire import PACKING, begin, environment_read, is_bounded, parse
 from pruner.errors import BackendError
 
@@ -54,6 +54,8 @@ async def _check(response: httpx.Response) -> None:
             parse(content)
         except BackendError as error:
             raise httpx.ReadError(str(error)) from error
+    if (answers := ANSWERS.get()) is not None:
+        answers.append(Answered(response.status_code, content, response.headers))
 
 
 class _Bounded(httpx.AsyncByteStream):

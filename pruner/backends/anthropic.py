@@ -181,4 +181,4 @@ def _usage(usage: object) -> Usage:
     anew, written, cached = (
         as_int(given.get(name)) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     )
-    return Usage(anew + written + cached, as_int(given.get("output_tokens")), cached, calls=1)
+    return Usage(anew + written + cached, as_int(given.get("output_tokens")), cached, 1, written_tokens=written)

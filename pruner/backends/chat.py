@@ -1,7 +1,8 @@
 """The format of chat completions, which OpenAI, its imitators and litellm share."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from codecs import getincrementaldecoder
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 from pruner.backends.dialect import Dialect
 from pruner.backends.faults import from_status, status_in
@@ -20,6 +21,22 @@ _SIGNS = {
     "system": r"(?i)\bsystem.{1,2}(role|turn|message|prompt|instruction)|\brole\b.{1,40}\bsystem\b"
     r"|\broles must alternate|\buser and assistant roles|\bdeveloper instruction",
 }
+# What a cache held of a prompt, and what it took of it.
+_READ = ("cached_tokens", "prompt_cache_hit_tokens")
+_WRITTEN = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
+# Why an answer ended, beside `stop` and what calls of tools are named; what is not here is as good as these.
+_CUT_OFF = ("length", "max_tokens", "MAX_TOKENS", "model_length")
+_BROKEN_OFF = ("error", "network_error", "insufficient_system_resource")
+_REFUSALS = (
+    "content_filter",
+    "sensitive",
+    "safety",
+    "recitation",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "refusal",
+)
 
 
 def dialect_with(cap: str, other_cap: str) -> Dialect:
@@ -79,17 +96,30 @@ def read(body: object) -> RawGrading:
         BackendError: the answer holds no choice.
     """
     match body:
+        case {"choices": [{"error": {} as error}, *_]}:
+            raise from_status(status_in(error) or 500, error)
         case {"choices": [{"message": {} as message, **choice}, *_], **rest}:
-            return RawGrading(
-                text=_text(message),
-                reasoning=as_str(message.get("reasoning_content")) or as_str(message.get("reasoning")),
-                finish=_finish(message, choice.get("finish_reason")),
-                tokens=_tokens(choice.get("logprobs")),
-                usage=_usage(rest.get("usage")),
-            )
+            return _grading(message, choice, rest.get("usage"))
+        case {"choices": [{"finish_reason": reason}, *_]} if _refuses(reason):
+            return RawGrading(finish="refused")
+        case {"choices": [], "prompt_filter_results": [*results]} if any(map(_filtered, results)):
+            return RawGrading(finish="refused")
         case {"error": {} as error} if (status := status_in(error)) is not None:
             raise from_status(status, error)
     raise BackendError(Reason.PROVIDER_ERROR, "the answer holds no choice", retryable=True)
+
+
+def _grading(message: Mapping[str, Any], choice: Mapping[Any, Any], usage: object) -> RawGrading:
+    text, reason = _text(message), choice.get("finish_reason")
+    if text is None and reason in _BROKEN_OFF:
+        raise BackendError(Reason.PROVIDER_ERROR, "the server broke the answer off", retryable=True)
+    return RawGrading(
+        text=text,
+        reasoning=as_str(message.get("reasoning_content")) or as_str(message.get("reasoning")),
+        finish=_finish(message, reason),
+        tokens=_tokens(choice.get("logprobs")),
+        usage=_usage(usage),
+    )
 
 
 def _text(message: Mapping[str, Any]) -> str | None:
@@ -99,29 +129,60 @@ def _text(message: Mapping[str, Any]) -> str | None:
             content = "".join(filter(None, (as_str(part.get("text")) for part in parts if isinstance(part, dict))))
         case other:
             content = as_str(other) or ""
-    return "\n".join(filter(None, [content, *_arguments(message.get("tool_calls"))])) or None
+    return "\n".join(filter(None, [content, *_arguments(message)])) or None
 
 
-def _arguments(calls: object) -> list[str]:
-    """Return what tools were called with: a text, or with some servers what it says."""
+def _arguments(message: Mapping[str, Any]) -> list[str]:
+    """Return what tools were called with, the older way too: a text, or with some servers what it says."""
+    calls = message.get("tool_calls")
     functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    functions.append(message.get("function_call"))
     given = [function.get("arguments") for function in functions if isinstance(function, dict)]
     return [as_str(one) or as_text(one) for one in given if one]
 
 
 def _finish(message: Mapping[str, Any], reason: object) -> Any:
-    if message.get("refusal") or reason == "content_filter":
+    if message.get("refusal") or _refuses(reason):
         return "refused"
-    return "length" if reason == "length" else "stop"
+    return "length" if reason in _CUT_OFF or reason in _BROKEN_OFF else "stop"
+
+
+def _refuses(reason: object) -> bool:
+    """Whether a reason to stop is that of a filter; one may say more after a colon."""
+    return isinstance(reason, str) and reason.partition(":")[0].lower() in _REFUSALS
+
+
+def _filtered(result: object) -> bool:
+    """Whether Azure says that a filter holds a prompt back."""
+    match result:
+        case {"content_filter_results": {} as kinds}:
+            return any(isinstance(kind, Mapping) and kind.get("filtered") is True for kind in kinds.values())
+    return False
 
 
 def _tokens(logprobs: object) -> tuple[Token, ...]:
     match logprobs:
         case {"content": [*entries]}:
-            return tuple(
-                Token(entry["token"], _top(entry.get("top_logprobs"))) for entry in entries if _is_token(entry)
-            )
+            told = [entry for entry in entries if _is_token(entry)]
+            texts = _whole(told)
+            return tuple(Token(text, _top(e.get("top_logprobs"))) for text, e in zip(texts, told, strict=True))
     return ()
+
+
+def _whole(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the texts of tokens, which together are the text of the reply.
+
+    A character that is spread over tokens stands in the last of them: alone, its parts are no text. Servers write
+    something else for those, and give the bytes.
+    """
+    decode = getincrementaldecoder("utf-8")("replace").decode
+    for entry in entries:
+        given = entry.get("bytes")
+        yield decode(bytes(given)) if given and _is_bytes(given) else entry["token"]
+
+
+def _is_bytes(given: object) -> TypeGuard[list[int]]:
+    return isinstance(given, list) and all(type(byte) is int and 0 <= byte < 256 for byte in given)
 
 
 def _top(alternatives: object) -> tuple[tuple[str, float], ...]:
@@ -142,7 +203,10 @@ def _is_token(entry: object) -> bool:
 
 
 def _usage(usage: object) -> Usage:
+    """Count what servers count, by any of the names that they have for what a cache held and took."""
     given: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
     details = given.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
-    return Usage(as_int(given.get("prompt_tokens")), as_int(given.get("completion_tokens")), as_int(cached), calls=1)
+    named = {**given, **details} if isinstance(details, Mapping) else given
+    cached, written = (max(as_int(named.get(name)) for name in names) for names in (_READ, _WRITTEN))
+    sent, said = as_int(given.get("prompt_tokens")), as_int(given.get("completion_tokens"))
+    return Usage(sent, said, cached, calls=1, written_tokens=written)

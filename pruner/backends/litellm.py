@@ -6,21 +6,21 @@ itself, and no list of ours could keep up with it.
 
 import asyncio
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 import openai
 
-from pruner.backends._litellm import Library, module
+from pruner.backends._litellm import Answered, Library, module, noting_answers
 from pruner.backends._loops import PerLoop
 from pruner.backends.anthropic import thinks
 from pruner.backends.chat import body_of, dialect_with, read
 from pruner.backends.dialect import Asked, Dialect, Learner
-from pruner.backends.faults import broken_off, from_connection, from_status
+from pruner.backends.faults import behind, broken_off, from_connection, from_status
 from pruner.backends.probing import probe
-from pruner.backends.wire import environment_read
+from pruner.backends.wire import environment_read, parse
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, ConfigError, Reason
 from pruner.schema import GradingRequest, RawGrading
@@ -89,10 +89,15 @@ class LiteLLMBackend:
     async def _ask(self, request: GradingRequest) -> RawGrading:
         client = await self._clients.get()
         asked = self._learner.asking(request)
-        try:
-            grading = read(await self._complete(*asked, client.wrapped))
-        except self._library.faults as error:
-            raise self._fault(error, asked) from error
+        with noting_answers() as answers:
+            try:
+                body: object = await self._complete(*asked, client.wrapped)
+            except self._library.faults as error:
+                body = None
+                if _in_our_format(answers) is None:
+                    raise self._fault(error, asked, answers) from error
+        # litellm leaves out what it does not know, such as the error of a choice.
+        grading = read(_in_our_format(answers) or body)
         self._learner.took(asked)
         return grading
 
@@ -110,17 +115,26 @@ class LiteLLMBackend:
     def _body(self, request: GradingRequest, dialect: Dialect) -> dict[str, Any]:
         return body_of(self._model, request, dialect, temperature=self._temperature, reasons=self._reasons)
 
-    def _fault(self, error: Exception, asked: Asked) -> BackendError:
-        kind, text, status = type(error).__name__, str(error), getattr(error, "status_code", None)
-        if isinstance(error, self._library.litellm.ContextWindowExceededError):
-            return BackendError(Reason.CONTEXT_OVERFLOW, kind)
-        if isinstance(error, self._library.litellm.ContentPolicyViolationError):
-            return BackendError(Reason.REFUSED, kind)
+    def _fault(self, error: Exception, asked: Asked, answers: Sequence[Answered]) -> BackendError:
+        kind = type(error).__name__
         if broken_off(error):  # litellm gives it a status nobody sent.
             return from_connection(error)
-        if not isinstance(status, int):
+        if answers and answers[-1].status < 300:
+            why = f"HTTP {answers[-1].status}, but litellm cannot read the answer: {type(behind(error)[-1]).__name__}"
+            return BackendError(Reason.PROVIDER_ERROR, why, retryable=True)
+        status, said, headers = _refusal(error, answers)
+        if status is None:
             return BackendError(Reason.PROVIDER_ERROR, kind, retryable=isinstance(error, openai.OpenAIError))
-        return self._learner.learn(asked, status, from_status(status, text, _headers(error)), text)
+        fault = from_status(status, said, headers)
+        if fault.reason is Reason.BAD_REQUEST and (reason := self._reason_by_class(error)):
+            return BackendError(reason, kind)
+        return self._learner.learn(asked, status, fault, str(said))
+
+    def _reason_by_class(self, error: Exception) -> Reason | None:
+        if isinstance(error, self._library.litellm.ContextWindowExceededError):
+            return Reason.CONTEXT_OVERFLOW
+        refused = isinstance(error, self._library.litellm.ContentPolicyViolationError)
+        return Reason.REFUSED if refused else None
 
     def _look_up(self) -> tuple[str, str | None, str | None]:
         """Return the vendor, and the key and address that litellm has for it."""
@@ -180,9 +194,34 @@ class _Unretried(openai.AsyncOpenAI):
     max_retries = property(lambda self: 0, lambda self, value: None)
 
 
-def _headers(error: Exception) -> Mapping[str, str]:
-    sent = getattr(getattr(error, "response", None), "headers", None)
-    return sent or getattr(error, "litellm_response_headers", None) or {}
+def _in_our_format(answers: Sequence[Answered]) -> object:
+    """Return the last answer as it came where it is a chat completion, or tells of an error; None for any other."""
+    if not answers or answers[-1].status >= 300:
+        return None
+    body = parse(answers[-1].content)
+    match body:
+        case {"choices": [*_]} | {"error": {}}:
+            return body
+    return None
+
+
+def _refusal(error: Exception, answers: Sequence[Answered]) -> tuple[int | None, object, Mapping[str, str]]:
+    """Return status, body and headers as the server sent them, else those that the first of the errors speaks of."""
+    if answers:
+        status, content, headers = answers[-1]
+        return status, _as_json(content), headers
+    first = [one for one in behind(error) if isinstance(one, openai.APIStatusError)][-1:]
+    told = first[0] if first else error
+    code, said = getattr(told, "status_code", None), getattr(told, "body", None) or str(told)
+    sent = getattr(getattr(told, "response", None), "headers", None)
+    return code if isinstance(code, int) else None, said, sent or getattr(error, "litellm_response_headers", None) or {}
+
+
+def _as_json(content: bytes) -> object:
+    try:
+        return parse(content)
+    except BackendError:
+        return content.decode(errors="replace")
 
 
 def _as_handler(http: Any) -> Any:

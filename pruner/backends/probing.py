@@ -35,6 +35,7 @@ async def probe(ask: Ask, request: GradingRequest, parts: ProbeRequest) -> RawGr
         sum(a.usage.output_tokens for a in answers),
         sum(a.usage.cached_tokens for a in answers),
         calls=len(answers),
+        written_tokens=sum(a.usage.written_tokens for a in answers),
     )
     return RawGrading(levels=tuple(_levels(a.tokens) for a in answers), usage=usage)
 

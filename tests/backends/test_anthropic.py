@@ -225,6 +225,7 @@ async def test_what_was_cached_is_input_too() -> None:
     }
     raw, _ = await ask(message(text("x"), usage=usage))
     assert (raw.usage.input_tokens, raw.usage.output_tokens, raw.usage.cached_tokens) == (1_107, 3, 1_000)
+    assert raw.usage.written_tokens == 100
 
 
 @pytest.mark.parametrize("usage", [["a"], "many", {"input_tokens": None}, {"input_tokens": -3}])

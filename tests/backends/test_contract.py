@@ -233,6 +233,9 @@ async def test_a_proxy_that_becomes_unusable_later_is_a_fault_of_the_provider(
     await backend.aclose()
 
 
+TOO_LONG = (Reason.CONTEXT_OVERFLOW, False)
+
+
 @pytest.mark.parametrize(
     ("status", "text", "reason", "retryable"),
     [
@@ -240,7 +243,11 @@ async def test_a_proxy_that_becomes_unusable_later_is_a_fault_of_the_provider(
         (400, "prompt is too long: 200001 tokens > 200000 maximum", Reason.CONTEXT_OVERFLOW, False),
         (401, "key", Reason.AUTH, False),
         (403, "key", Reason.AUTH, False),
+        (400, "The input token count (1200000) exceeds the maximum number of tokens allowed", *TOO_LONG),
+        (402, "pay", Reason.AUTH, False),
         (404, "no model", Reason.BAD_REQUEST, False),
+        (407, "proxy", Reason.AUTH, False),
+        (413, "large", *TOO_LONG),
         (429, "rate", Reason.RATE_LIMITED, True),
         (500, "boom", Reason.PROVIDER_ERROR, True),
         (503, "overloaded", Reason.PROVIDER_ERROR, True),
@@ -250,6 +257,97 @@ async def test_a_proxy_that_becomes_unusable_later_is_a_fault_of_the_provider(
 async def test_each_status_has_its_reason(wire: Wire, status: int, text: str, reason: Reason, retryable: bool) -> None:
     error = await fault(wire, as_json(wire.error(text), status))
     assert (error.reason, error.retryable) == (reason, retryable)
+
+
+async def asked_once(wire: Wire, status: int, **error: Any) -> BackendError:
+    """Return the fault that a provider's error ends in, after the one call that it is worth."""
+    body = {"type": "error", "error": {"type": "some_error", "message": "m", **error}}
+    with serve(as_json(body, status)) as provider:
+        async with Pruner(PrunerConfig(model=wire.model, base_url=provider.url, timeout=30)) as pruner:
+            result = await pruner.prune("q", ["a", "b", "c"])
+        backend = wire.make(provider.url)
+        with pytest.raises(BackendError) as caught:
+            await backend.grade(REQUEST)
+        await backend.aclose()
+    assert (result.status, result.reason, len(provider.requests)) == ("fallback", caught.value.reason, 2)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"code": "content_filter", "message": "filtered"}),
+        (400, {"message": "m", "innererror": {"code": "ResponsibleAIPolicyViolation"}}),
+        (400, {"message": "The prompt triggered Azure OpenAI's content management policy."}),
+        (400, {"code": "invalid_prompt", "message": "Invalid prompt"}),
+        (400, {"message": "your prompt was flagged as potentially violating our usage policy."}),
+        (400, {"message": "Output blocked by content filtering policy"}),
+        (400, {"code": "data_inspection_failed"}),
+        (400, {"message": "<400> InternalError.Algo.DataInspectionFailed: Input text data may …"}),
+        (400, {"code": "invalid_request_error", "message": "Content Exists Risk"}),
+        (403, {"message": "m", "metadata": {"reasons": ["violence"], "flagged_input": "…"}}),
+    ],
+)
+async def test_a_filter_refuses_and_is_asked_once(wire: Wire, status: int, error: dict[str, Any]) -> None:
+    assert (await asked_once(wire, status, **error)).reason is Reason.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (429, {"type": "insufficient_quota", "code": "insufficient_quota", "message": "You exceeded your quota"}),
+        (429, {"type": "exceeded_current_quota_error"}),
+        (429, {"code": "billing_not_active"}),
+        (400, {"code": "billing_hard_limit_reached"}),
+        (400, {"type": "invalid_request_error", "message": "Your credit balance is too low to access the API."}),
+        (402, {"message": "Payment"}),
+        (403, {"message": "Insufficient credits"}),
+    ],
+)
+async def test_an_account_that_may_not_spend_more_is_told_so_and_asked_once(
+    wire: Wire, status: int, error: dict[str, Any]
+) -> None:
+    found = await asked_once(wire, status, **error)
+    assert found.reason is Reason.AUTH
+    assert re.fullmatch(
+        rf"HTTP {status}( [a-z_]+)?: the account may not spend more; check its plan and billing", str(found)
+    )
+
+
+async def test_a_limit_by_the_minute_that_speaks_of_plan_and_billing_is_waited_for() -> None:
+    said = "You exceeded your current quota, please check your plan and billing details. Please retry in 4s."
+    error = await fault(WIRES["openai"], as_json([{"error": {"message": said, "status": "RESOURCE_EXHAUSTED"}}], 429))
+    assert (error.reason, error.retryable) == (Reason.RATE_LIMITED, True)
+
+
+async def test_a_key_that_is_told_as_a_bad_request_is_asked_with_once(wire: Wire) -> None:
+    found = await asked_once(wire, 400, message="API key not valid. Please pass a valid API key.")
+    assert (found.reason, str(found)) == (Reason.AUTH, "HTTP 400: the key is not valid")
+
+
+async def test_room_for_the_answer_that_does_not_fit_beside_the_prompt_is_told(wire: Wire) -> None:
+    said = "'max_tokens' or 'max_completion_tokens' is too large: 4232. This model's maximum context length is 4096"
+    found = await asked_once(wire, 400, message=said)
+    assert (found.reason, "the room for the answer" in str(found)) == (Reason.CONTEXT_OVERFLOW, True)
+
+
+async def test_a_cap_that_is_too_large_for_the_model_alone_is_no_overflow() -> None:
+    said = "max_tokens is too large: 99999. This model supports at most 16384 completion tokens."
+    assert (await fault(WIRES["openai"], as_json(openai_error(said), 400))).reason is Reason.BAD_REQUEST
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_wants_credentials_is_named_and_asked_once(
+    wire: Wire, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(Reply(407, b"", {"proxy-authenticate": "Basic"})) as proxy:
+        monkeypatch.setenv(f"{scheme.upper()}_PROXY", proxy.url.removesuffix("/v1"))
+        backend = wire.make(f"{scheme}://nobody.example/v1", api_key="secret")
+        with pytest.raises(BackendError) as caught:
+            await backend.grade(REQUEST)
+        await backend.aclose()
+    assert (caught.value.reason, caught.value.retryable) == (Reason.AUTH, False)
+    assert str(caught.value).startswith("HTTP 407: the proxy")
 
 
 async def test_a_request_refused_in_every_form_falls_back_as_bad_request(wire: Wire) -> None:
@@ -411,7 +509,7 @@ async def test_a_path_or_model_that_there_is_not_is_told_as_such(wire: Wire) -> 
 @pytest.mark.parametrize("name", ["code", "type"])
 @pytest.mark.parametrize("backend", ["openai", "anthropic"])
 async def test_of_the_names_that_a_body_gives_its_error_those_we_know_are_told(backend: str, name: str) -> None:
-    for given, told in (("insufficient_quota", "HTTP 429 insufficient_quota"), ("of_my_own", "HTTP 429")):
+    for given, told in (("rate_limit_exceeded", "HTTP 429 rate_limit_exceeded"), ("of_my_own", "HTTP 429")):
         error = await fault(WIRES[backend], as_json({"error": {"message": "secret", name: given}}, 429))
         assert str(error) == told
 
@@ -422,7 +520,9 @@ async def test_of_the_names_that_a_body_gives_its_error_those_we_know_are_told(b
         ({"code": 429}, Reason.RATE_LIMITED),
         ({"code": "429"}, Reason.RATE_LIMITED),
         ({"code": "rate_limit_exceeded"}, Reason.RATE_LIMITED),
-        ({"type": "insufficient_quota", "code": None}, Reason.RATE_LIMITED),
+        ({"type": "insufficient_quota", "code": None}, Reason.AUTH),
+        ({"code": 402}, Reason.AUTH),
+        ({"code": "content_filter"}, Reason.REFUSED),
         ({"code": "401"}, Reason.AUTH),
         ({"code": "invalid_api_key"}, Reason.AUTH),
         ({"type": "authentication_error"}, Reason.AUTH),

@@ -1,5 +1,6 @@
 import asyncio
 import gc
+import re
 import subprocess
 import sys
 import time
@@ -169,6 +170,66 @@ async def test_a_prompt_against_a_vendors_policy_is_refused_and_not_sent_in_anot
     said = "Your request was rejected as a result of the safety system."
     error = await fault(as_json({"error": {"message": said}}, 400))
     assert (error.reason, error.retryable) == (Reason.REFUSED, False)
+
+
+VENDORS = ["openai/m", "groq/llama-3.1-8b-instant", "openrouter/x/y", "hosted_vllm/m", "azure/m"]
+
+
+@pytest.mark.parametrize("model", VENDORS)
+@pytest.mark.parametrize(
+    ("status", "error", "reason"),
+    [
+        (400, {"code": "content_filter", "message": "filtered"}, Reason.REFUSED),
+        (400, {"code": "invalid_prompt", "message": "Invalid"}, Reason.REFUSED),
+        (429, {"code": "insufficient_quota", "message": "m"}, Reason.AUTH),
+        (402, {"message": "Insufficient credits"}, Reason.AUTH),
+        (413, {"message": "large"}, Reason.CONTEXT_OVERFLOW),
+        (503, {"message": "down"}, Reason.PROVIDER_ERROR),
+    ],
+)
+async def test_what_a_server_says_is_told_whatever_litellm_makes_of_it(
+    model: str, status: int, error: dict[str, Any], reason: Reason
+) -> None:
+    found = await fault(as_json({"error": error}, status), model=model, api_key="k")
+    assert (found.reason, f"HTTP {status}" in str(found)) == (reason, True)
+    assert found.retryable is (status == 503)
+
+
+@pytest.mark.parametrize("model", VENDORS)
+async def test_a_plain_text_that_names_the_length_is_an_overflow(model: str) -> None:
+    plain = Reply(400, b"This model's maximum context length is 4096 tokens", {"content-type": "text/plain"})
+    assert (await fault(plain, model=model, api_key="k")).reason is Reason.CONTEXT_OVERFLOW
+
+
+@pytest.mark.parametrize("model", [model for model in VENDORS if "azure" not in model])
+async def test_an_answer_in_our_format_is_read_as_it_came(model: str) -> None:
+    choice = {"message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
+    raw, _ = await ask(as_json({"choices": [choice], "usage": {"prompt_tokens": 7}}), model=model)
+    assert (raw.text, raw.usage.input_tokens) == ("x", 7)
+    broken = as_json({"choices": [{"error": {"code": 429}, "message": {"content": ""}, "finish_reason": "error"}]})
+    assert (await fault(broken, model=model)).reason is Reason.RATE_LIMITED
+
+
+async def test_an_answer_that_litellm_cannot_read_is_told_with_the_status_that_was_sent() -> None:
+    error = await fault(as_json({"secret": "text"}), model="anthropic/claude-haiku-4-5")
+    assert (error.reason, error.retryable) == (Reason.PROVIDER_ERROR, True)
+    assert re.fullmatch(r"HTTP 200, but litellm cannot read the answer: \w+", str(error))
+
+
+async def test_a_status_that_litellm_has_another_name_for_is_told_as_it_was_sent() -> None:
+    error = await fault(as_json({"error": {"type": "overloaded_error"}}, 529), model="anthropic/claude-haiku-4-5")
+    assert str(error) == "HTTP 529 overloaded_error"
+
+
+async def test_what_litellm_says_of_a_cache_is_read() -> None:
+    usage = {
+        "input_tokens": 1_000,
+        "cache_creation_input_tokens": 8_000,
+        "cache_read_input_tokens": 50,
+        "output_tokens": 100,
+    }
+    raw, _ = await ask(message({"type": "text", "text": "x"}, usage=usage), model="anthropic/claude-haiku-4-5")
+    assert (raw.usage.input_tokens, raw.usage.cached_tokens, raw.usage.written_tokens) == (9_050, 50, 8_000)
 
 
 def test_a_price_and_a_size_are_those_of_the_vendors_model() -> None:

@@ -74,6 +74,24 @@ async def test_usage_is_what_the_server_counted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "cached", "written"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 4}}, 5, 4),
+        ({"prompt_tokens_details": {"cached_tokens": 5, "cache_creation_tokens": 4}}, 5, 4),
+        ({"prompt_tokens_details": {"cached_tokens": None}, "cache_creation_input_tokens": 4}, 0, 4),
+        ({"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 2}, 5, 0),
+        ({"cached_tokens": 5}, 5, 0),
+    ],
+)
+async def test_what_a_cache_held_and_took_is_read_by_any_of_its_names(
+    told: dict[str, Any], cached: int, written: int
+) -> None:
+    answer = completion({"message": {"content": "x"}, "finish_reason": "stop"}, {"prompt_tokens": 9, **told})
+    raw, _ = await ask(answer)
+    assert (raw.usage.input_tokens, raw.usage.cached_tokens, raw.usage.written_tokens) == (9, cached, written)
+
+
+@pytest.mark.parametrize(
     "usage",
     [[], "many", {"prompt_tokens": None}, {"prompt_tokens": -3}, {"prompt_tokens": True}, {"prompt_tokens_details": 5}],
 )
@@ -93,6 +111,31 @@ async def test_token_alternatives_are_kept_and_senseless_ones_dropped() -> None:
     assert [(t.text, t.top) for t in raw.tokens] == [("5", (("5", -0.1),)), ("]", ())]
 
 
+def token(text: str, given: Any = None) -> dict[str, Any]:
+    return {"token": text, "logprob": 0, "bytes": given, "top_logprobs": [{"token": text, "logprob": -0.1}]}
+
+
+@pytest.mark.parametrize("split", ["🎉", "世", "👩‍🔬", "é"])
+async def test_a_character_spread_over_tokens_loses_no_mean_level(split: str) -> None:
+    bits = [token(f"bytes:\\x{byte:02x}", [byte]) for byte in split.encode()]
+    reply = [token(text, list(text.encode())) for text in ('{"grades":[[1,', "5", "],[2,", "1", "],[3,", "2", "]]}")]
+    text = f"<think>{split}</think>{PAIRS.replace('3,1', '3,2')}"
+    tokens = [token("<think>", None), *bits, token("</think>", None), *reply]
+    choice = {"message": {"content": text}, "finish_reason": "stop", "logprobs": {"content": tokens}}
+    with serve(completion(choice)) as provider:
+        async with Pruner(PrunerConfig(model="openai:m", base_url=provider.url, scoring="expected")) as pruner:
+            result = await pruner.prune("q", ["a", "b", "c"])
+    assert [decision.expected for decision in result.decisions] == [5.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("given", [None, [], [300], [-1], [True], ["x"], "x", 5, [240, 159]])
+async def test_senseless_bytes_of_a_token_break_nothing(given: Any) -> None:
+    choice = {"message": {"content": "5"}, "finish_reason": "stop", "logprobs": {"content": [token("5", given)]}}
+    raw, _ = await ask(completion(choice))
+    assert [found.top for found in raw.tokens] == [(("5", -0.1),)]
+    assert raw.tokens[0].text == ("" if given == [240, 159] else "5")
+
+
 @pytest.mark.parametrize(
     ("message", "text"),
     [
@@ -101,6 +144,9 @@ async def test_token_alternatives_are_kept_and_senseless_ones_dropped() -> None:
         ({"content": None, "tool_calls": [{"function": {"arguments": "{}"}}, {"function": None}, 7]}, "{}"),
         ({"content": "I call it.", "tool_calls": [{"function": {"arguments": '{"1":5}'}}]}, 'I call it.\n{"1":5}'),
         ({"content": "{}", "tool_calls": [{"function": {"arguments": {"1": 5}}}]}, '{}\n{"1": 5}'),
+        ({"content": None, "function_call": {"name": "g", "arguments": "{}"}}, "{}"),
+        ({"content": "", "function_call": {"arguments": {"1": 5}}, "tool_calls": 5}, '{"1": 5}'),
+        ({"content": "x", "function_call": None}, "x"),
         ({"content": "", "tool_calls": []}, None),
         ({"content": 5}, None),
         ({}, None),
@@ -119,11 +165,61 @@ async def test_the_reply_is_found_where_it_is(message: dict[str, Any], text: str
         ({"content": "x"}, "length", "length"),
         ({"content": ""}, "content_filter", "refused"),
         ({"content": None, "refusal": "no"}, "stop", "refused"),
+        ({"content": ""}, "sensitive", "refused"),
+        ({"content": None}, "SAFETY", "refused"),
+        ({"content": None}, "content_filter: PROHIBITED_CONTENT", "refused"),
+        ({"content": "x"}, "MAX_TOKENS", "length"),
+        ({"content": "x"}, "network_error", "length"),
+        ({"content": "x"}, "error", "length"),
+        ({"content": "x"}, "a new one", "stop"),
+        ({"content": "x"}, ["senseless"], "stop"),
     ],
 )
 async def test_the_way_it_ended_is_told(message: dict[str, Any], reason: str | None, finish: str) -> None:
     raw, _ = await ask(completion({"message": message, "finish_reason": reason}))
     assert raw.finish == finish
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"finish_reason": "error", "message": {"content": ""}},
+        {"finish_reason": "network_error", "message": {"content": None}},
+        {"finish_reason": "insufficient_system_resource", "message": {"content": ""}},
+        {"finish_reason": "error", "message": {"content": ""}, "error": {"code": 502, "message": "m"}},
+        {"finish_reason": "error", "message": {"content": "half"}, "error": {"message": "m"}},
+        {"finish_reason": "error", "error": {"code": "server_error"}},
+    ],
+)
+async def test_an_answer_that_the_server_broke_off_is_asked_for_again(choice: dict[str, Any]) -> None:
+    error = await fault(completion(choice))
+    assert (error.reason, error.retryable) == (Reason.PROVIDER_ERROR, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(429, Reason.RATE_LIMITED), (402, Reason.AUTH), ("content_filter", Reason.REFUSED)]
+)
+async def test_the_error_of_a_choice_has_the_reason_it_names(code: Any, reason: Reason) -> None:
+    error = await fault(completion({"finish_reason": "error", "message": {"content": ""}, "error": {"code": code}}))
+    assert error.reason is reason
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [], "prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}]},
+        {"choices": [{"finish_reason": "content_filter", "content_filter_results": {"hate": {"filtered": True}}}]},
+    ],
+)
+async def test_a_prompt_that_azure_filters_is_refused_though_there_is_no_message(body: dict[str, Any]) -> None:
+    raw, _ = await ask(as_json(body))
+    assert raw.finish == "refused"
+
+
+@pytest.mark.parametrize("results", [[{"content_filter_results": {"hate": {"filtered": False}}}], [5], [{}], 5])
+async def test_no_choice_without_a_filter_is_a_fault_of_the_provider(results: Any) -> None:
+    error = await fault(as_json({"choices": [], "prompt_filter_results": results}))
+    assert (error.reason, error.retryable) == (Reason.PROVIDER_ERROR, True)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +231,7 @@ async def test_the_way_it_ended_is_told(message: dict[str, Any], reason: str | N
         (404, "no model", Reason.BAD_REQUEST, False),
         (408, "slow", Reason.PROVIDER_ERROR, True),
         (409, "conflict", Reason.BAD_REQUEST, False),
-        (413, "large", Reason.BAD_REQUEST, False),
+        (413, "large", Reason.CONTEXT_OVERFLOW, False),
         (429, "rate", Reason.RATE_LIMITED, True),
         (500, "boom", Reason.PROVIDER_ERROR, True),
         (503, "overloaded", Reason.PROVIDER_ERROR, True),

@@ -31,7 +31,14 @@ async def test_an_answer_names_the_kept_by_index_and_id_and_says_why() -> None:
 
 async def test_an_answer_holds_usage_and_timings() -> None:
     answer = await prune(app_of())
-    assert answer["usage"] == {"input_tokens": 100, "output_tokens": 10, "cached_tokens": 40, "calls": 1, "cost": None}
+    assert answer["usage"] == {
+        "input_tokens": 100,
+        "output_tokens": 10,
+        "cached_tokens": 40,
+        "calls": 1,
+        "cost": None,
+        "written_tokens": 0,
+    }
     assert 0 <= answer["timings"]["grading"] <= answer["timings"]["total"] < 60
 
 
