@@ -13,7 +13,8 @@ from tenacity.wait import wait_base, wait_exponential_jitter
 from pruner.backends import Backend
 from pruner.errors import BackendError, ConfigError, GradingError, Reason, ReplyError
 from pruner.replies import GradeSheet, read_reply
-from pruner.schema import Counter, GradingRequest, RawGrading, Status, Usage
+from pruner.schema import GradingRequest, RawGrading, Status, Usage
+from pruner.tokens import at_least
 
 __all__ = ["Answer", "ask", "ask_for"]
 
@@ -23,7 +24,6 @@ _JITTER = 0.2
 _WAITING = 0.9
 _FLAT = 0.05
 _READ, _SHORT = 0.7, 1_000
-_LONG_LINE = 20_000
 
 T = TypeVar("T")
 
@@ -83,13 +83,13 @@ async def _graded(given: object) -> RawGrading:
     return raw
 
 
-async def ask(backend: Backend, request: GradingRequest, deadline: float, counter: Counter) -> Answer[GradeSheet]:
+async def ask(backend: Backend, request: GradingRequest, deadline: float) -> Answer[GradeSheet]:
     """Ask for grades until they are here, the deadline is, or asking again cannot help; see `ask_for`."""
 
     def read(raw: RawGrading) -> GradeSheet:
         return _informative(read_reply(raw, request.n), request)
 
-    answer = await ask_for(backend, request, deadline, counter, read)
+    answer = await ask_for(backend, request, deadline, read)
     if answer.sheet and answer.sheet.missing:
         return replace(answer, status=Status.PARTIAL, reason=Reason.MISSING_GRADES)
     return answer
@@ -99,7 +99,6 @@ async def ask_for(
     backend: Backend,
     request: GradingRequest,
     deadline: float,
-    counter: Counter,
     read: Callable[[RawGrading], T],
 ) -> Answer[T]:
     """Ask until an answer is here, the deadline is, or asking again cannot help.
@@ -108,7 +107,6 @@ async def ask_for(
         backend: whom to ask.
         request: what to ask.
         deadline: on the running loop's clock, seconds.
-        counter: counts the prompt where the server seems to have read only a part of it.
         read: makes something of the reply, or raises `ReplyError`.
 
     Returns:
@@ -120,7 +118,7 @@ async def ask_for(
     attempts = _Attempts(backend, request)
     try:
         raw = await _before(deadline, attempts)
-        _check_read_whole(raw, request, counter)
+        _check_read_whole(raw, request)
         sheet = read(raw)
     except GradingError as error:
         return Answer(Status.FALLBACK, error.reason, str(error), None, attempts.raw, attempts.usage)
@@ -161,24 +159,22 @@ class _WaitAsTold(wait_base):
         return max(error.retry_after * random.uniform(1, 1 + _JITTER), least)
 
 
-def _check_read_whole(raw: RawGrading, request: GradingRequest, counter: Counter) -> None:
+def _check_read_whole(raw: RawGrading, request: GradingRequest) -> None:
     """Refuse a grading of a prompt that the server cut off without saying so: it reports far fewer tokens than it got.
 
-    Counted exactly only where a low estimate does not settle it: newer tokenizers take half a token for a character
-    that is not ASCII. What cannot be counted quickly counts as nothing: a long line may be of blanks.
+    Counted only where a look at the length does not settle it.
     """
-    seen = raw.usage.input_tokens
-    if not seen or request.probe or seen >= _READ * _at_least(request.system + request.user):
+    seen, texts = raw.usage.input_tokens, (request.system, request.user)
+    if not seen or request.probe or seen >= _READ * sum(map(_mostly_below, texts)):
         return
-    lines = [line for text in (request.system, request.user) for line in text.splitlines() if len(line) <= _LONG_LINE]
-    counted = min(_at_least(request.system + request.user), sum(map(counter.count, lines)))
-    if counted > _SHORT and seen < _READ * counted:
-        raise ReplyError(Reason.PROMPT_TRUNCATED, f"the server read {seen} of at least {counted} tokens")
+    enough = max(int(seen / _READ), _SHORT) + 1
+    if at_least(texts, enough) >= enough:
+        raise ReplyError(Reason.PROMPT_TRUNCATED, f"the server read {seen} of {enough} tokens or more")
 
 
-def _at_least(text: str) -> int:
+def _mostly_below(text: str) -> float:
     plain = len(text) if text.isascii() else sum(map(str.isascii, text))
-    return int(plain / 4.3 + (len(text) - plain) * 0.5)
+    return plain / 4.3 + (len(text) - plain) * 0.5
 
 
 def _informative(sheet: GradeSheet, request: GradingRequest) -> GradeSheet:

@@ -158,7 +158,7 @@ class Pruner:
         answer = _NO_ROOM
         if shown:
             request = build_request(self._prompt, self.config, query, shown, history)
-            answer = await ask(self._backend, request, started + self.config.timeout, self._counter)
+            answer = await ask(self._backend, request, started + self.config.timeout)
         latency = loop.time() - started
         if answer.status is Status.FALLBACK:
             self._warn(answer, len(shown), latency)

@@ -9,7 +9,6 @@ from pruner.backends.scripted import ScriptedBackend
 from pruner.errors import BackendError, Reason, ReplyError
 from pruner.grading import Answer, ask_for
 from pruner.schema import GradingRequest, RawGrading, Status
-from pruner.tokens import TokenCounter
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +23,7 @@ def read(raw: RawGrading) -> str:
 
 async def ask(*answers: Any, seconds: float = 30) -> Answer[str]:
     deadline = asyncio.get_running_loop().time() + seconds
-    return await ask_for(ScriptedBackend(answers), REQUEST, deadline, TokenCounter(), read)
+    return await ask_for(ScriptedBackend(answers), REQUEST, deadline, read)
 
 
 async def test_the_answer_is_what_the_reader_makes_of_the_reply() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pruner import BackendError, Chunk, ConfigError, Grade, Pruner, PrunerConfig, Reason, RequestError, Trace, grading
 from pruner.backends.scripted import Answer, ScriptedBackend
 from pruner.schema import GradingRequest, RawGrading, Usage
+from tests.scripts import IN_SCRIPTS
 
 pytestmark = pytest.mark.anyio
 
@@ -496,9 +497,32 @@ async def test_a_short_prompt_is_never_held_to_be_cut_off() -> None:
     assert (await pruner(read_only(1)).prune("q", FIVE)).status == "ok"
 
 
-async def test_a_tokenizer_that_is_good_at_chinese_is_believed() -> None:
-    chunks = ["检索到的段落并不都是回答问题所需要的内容。" * 40] * 5
-    assert (await pruner(read_only(2_800)).prune("q", chunks)).status == "ok"
+def in_language(language: str, share: float = 1) -> tuple[list[str], RawGrading]:
+    """Return a list in a language, and the answer of a server with the leanest tokenizer that read a share of it."""
+    text, fewest = IN_SCRIPTS[language]
+    return [text * 30] * 5, read_only(int(share * (fewest * 150 + 500)))
+
+
+@pytest.mark.parametrize("language", IN_SCRIPTS)
+async def test_a_tokenizer_that_is_good_at_a_language_is_believed(language: str) -> None:
+    chunks, answer = in_language(language)
+    assert (await pruner(answer).prune("q", chunks)).status == "ok"
+
+
+@pytest.mark.parametrize("language", ["en", "ru", "zh", "ko", "hi", "ar"])
+async def test_half_a_prompt_lost_is_seen_in_many_languages(language: str) -> None:
+    chunks, answer = in_language(language, 0.5)
+    assert (await pruner(answer).prune("q", chunks)).reason == "prompt_truncated"
+
+
+async def test_a_prompt_cut_off_is_seen_whatever_the_counter() -> None:
+    class Zero:
+        def count(self, text: str) -> int:
+            return 0
+
+    chunks, answer = in_language("en", 0.5)
+    one = Pruner(PrunerConfig(), backend=ScriptedBackend([answer]), counter=Zero())
+    assert (await one.prune("q", chunks)).reason == "prompt_truncated"
 
 
 async def test_a_shuffled_prompt_gives_each_chunk_its_own_grade_and_the_trace_says_so() -> None:
