@@ -128,6 +128,10 @@ class PrunerConfig(BaseModel):
     max_input_tokens: Cap | None = Field(
         default=None, description="size of the prompt; longer lists are cut to fit (default: the model's, where known)"
     )
+    max_output_tokens: Cap | None = Field(
+        default=None,
+        description="cap on the reply (default: by the number of chunks); a model that thinks gets 4,096 more",
+    )
     chunk_order: Literal["reranker", "shuffle"] = Field(
         default="reranker", description="order in the prompt; shuffle shows whether a model favours places"
     )

@@ -16,7 +16,7 @@ from pruner.replies import GradeSheet, read_reply
 from pruner.schema import GradingRequest, RawGrading, Status, Usage
 from pruner.tokens import at_least
 
-__all__ = ["Answer", "ask", "ask_for"]
+__all__ = ["Answer", "Room", "ask", "ask_for"]
 
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=2.0, jitter=0.2)
 _JITTER = 0.2
@@ -24,6 +24,8 @@ _JITTER = 0.2
 _WAITING = 0.9
 _FLAT = 0.05
 _READ, _SHORT = 0.7, 1_000
+_THOUGHTS = 4_096
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 
 T = TypeVar("T")
 
@@ -49,28 +51,44 @@ class Answer(Generic[T]):
     usage: Usage
 
 
+@dataclass(slots=True)
+class Room:
+    """Output tokens for thoughts, which a model turned out to need; kept by who asks it again and again."""
+
+    tokens: int = 0
+
+
 class _Attempts:
     """Counts attempts and remembers how the last one ended; what a deadline interrupts is still to be reported."""
 
     def __init__(self, backend: Backend, request: GradingRequest) -> None:
         self._backend = backend
-        self._request = request
+        self.request = request
         self.count = 0
-        self.error: BackendError | None = None
+        self.error: GradingError | None = None
         self.raw: RawGrading | None = None
+        self._usage = Usage()
 
     async def __call__(self) -> RawGrading:
         self.count += 1
         try:
-            self.raw = await _graded(self._backend.grade(self._request))
+            self.raw = await _graded(self._backend.grade(self.request))
         except BackendError as error:
             self.error = error
             raise
+        self._usage = _sum(self._usage, self.raw.usage)
         return self.raw
+
+    def give(self, room: int) -> None:
+        self.request = replace(self.request, max_output_tokens=self.request.max_output_tokens + room)
 
     @property
     def usage(self) -> Usage:
-        return replace(self.raw.usage if self.raw else Usage(), calls=self.count)
+        return replace(self._usage, calls=self.count)
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(*(getattr(one, name) + getattr(other, name) for name in _TOKENS))
 
 
 async def _graded(given: object) -> RawGrading:
@@ -83,13 +101,15 @@ async def _graded(given: object) -> RawGrading:
     return raw
 
 
-async def ask(backend: Backend, request: GradingRequest, deadline: float) -> Answer[GradeSheet]:
+async def ask(
+    backend: Backend, request: GradingRequest, deadline: float, room: Room | None = None
+) -> Answer[GradeSheet]:
     """Ask for grades until they are here, the deadline is, or asking again cannot help; see `ask_for`."""
 
     def read(raw: RawGrading) -> GradeSheet:
         return _informative(read_reply(raw, request.n), request)
 
-    answer = await ask_for(backend, request, deadline, read)
+    answer = await ask_for(backend, request, deadline, read, room)
     if answer.sheet and answer.sheet.missing:
         return replace(answer, status=Status.PARTIAL, reason=Reason.MISSING_GRADES)
     return answer
@@ -100,14 +120,19 @@ async def ask_for(
     request: GradingRequest,
     deadline: float,
     read: Callable[[RawGrading], T],
+    room: Room | None = None,
 ) -> Answer[T]:
     """Ask until an answer is here, the deadline is, or asking again cannot help.
+
+    A reply cut off before there was anything to read is asked for once more, with room for thoughts: only few models
+    that think can be told by their names.
 
     Args:
         backend: whom to ask.
         request: what to ask.
         deadline: on the running loop's clock, seconds.
         read: makes something of the reply, or raises `ReplyError`.
+        room: for thoughts, from the first time on; grows when more of it helped.
 
     Returns:
         Always an answer: provider, network and model faults become a fallback with a reason.
@@ -117,12 +142,30 @@ async def ask_for(
     """
     attempts = _Attempts(backend, request)
     try:
-        raw = await _before(deadline, attempts)
-        _check_read_whole(raw, request)
-        sheet = read(raw)
+        sheet = await _with_room(deadline, attempts, read, room or Room())
     except GradingError as error:
         return Answer(Status.FALLBACK, error.reason, str(error), None, attempts.raw, attempts.usage)
     return Answer(Status.OK, None, "", sheet, attempts.raw, attempts.usage)
+
+
+async def _with_room(deadline: float, attempts: _Attempts, read: Callable[[RawGrading], T], room: Room) -> T:
+    attempts.give(given := room.tokens)
+    try:
+        return await _read_before(deadline, attempts, read)
+    except ReplyError as error:
+        if given or error.reason is not Reason.TRUNCATED:
+            raise
+        attempts.error = error
+    attempts.give(_THOUGHTS)
+    sheet = await _read_before(deadline, attempts, read)
+    room.tokens = _THOUGHTS
+    return sheet
+
+
+async def _read_before(deadline: float, attempts: _Attempts, read: Callable[[RawGrading], T]) -> T:
+    raw = await _before(deadline, attempts)
+    _check_read_whole(raw, attempts.request)
+    return read(raw)
 
 
 async def _before(deadline: float, attempts: _Attempts) -> RawGrading:

@@ -15,7 +15,7 @@ from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, Reason, RequestError
 from pruner.fetching import FetchParent, fetch_parents
 from pruner.fitting import Fit, fit
-from pruner.grading import Answer, ask
+from pruner.grading import Answer, Room, ask
 from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
 from pruner.replies import GradeSheet
@@ -78,6 +78,7 @@ class Pruner:
         self._price = make_pricer(self.config.prefix, self.config.model_name) if priced else unpriced
         self._backend = make_backend(self.config) if backend is None else check_backend(backend)
         self._budget = _input_budget(self.config, self._backend)
+        self._room = Room()
 
     async def prune(
         self,
@@ -158,7 +159,7 @@ class Pruner:
         answer = _NO_ROOM
         if shown:
             request = build_request(self._prompt, self.config, query, shown, history)
-            answer = await ask(self._backend, request, started + self.config.timeout)
+            answer = await ask(self._backend, request, started + self.config.timeout, self._room)
         latency = loop.time() - started
         if answer.status is Status.FALLBACK:
             self._warn(answer, len(shown), latency)

@@ -207,6 +207,37 @@ async def test_a_model_that_reasons_gets_little_effort_and_room_for_it() -> None
     assert provider.requests[0]["max_tokens"] > REQUEST.max_output_tokens + 1_000
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "<think>" + "hm " * 300},
+        {"content": "", "reasoning_content": "hm " * 300},
+        {"content": None},
+        {"content": "Okay, the user asks about three chunks. " * 9},
+    ],
+)
+async def test_a_model_that_thinks_whatever_its_name_is_asked_once_more_with_room_and_then_at_once(
+    message: dict[str, Any],
+) -> None:
+    def thinker(body: dict[str, Any]) -> Reply:
+        return (
+            chat(PAIRS) if body["max_tokens"] > 1_000 else completion({"message": message, "finish_reason": "length"})
+        )
+
+    with serve(thinker) as provider:
+        async with Pruner(PrunerConfig(model="openai:my-deployment", base_url=provider.url)) as pruner:
+            results = [await pruner.prune("q", ["a", "b", "c"]) for _ in range(2)]
+    assert [(result.status, result.usage.calls) for result in results] == [("ok", 2), ("ok", 1)]
+
+
+async def test_the_cap_on_the_reply_is_a_dial() -> None:
+    with serve(chat(PAIRS)) as provider:
+        config = PrunerConfig(model="openai:m", base_url=provider.url, max_output_tokens=7_000)
+        async with Pruner(config) as pruner:
+            await pruner.prune("q", ["a", "b", "c"])
+    assert provider.requests[0]["max_tokens"] == 7_000
+
+
 async def test_a_request_refused_in_every_form_falls_back_as_bad_request() -> None:
     with serve(as_json({"error": {"message": "no"}}, 400)) as provider:
         async with Pruner(PrunerConfig(model="openai:m", base_url=provider.url)) as pruner:
