@@ -38,6 +38,7 @@ from pruner.dialtypes import (
     Scoring,
     Share,
     SourcePolicy,
+    endpoint_of,
     http_url,
     known_prefix,
     no_bool,
@@ -261,6 +262,8 @@ class PrunerConfig(BaseModel):
                 raise ValueError(f"{name}={value} is below keep_top_k={self.keep_top_k}; raise it or lower keep_top_k")
         if self.source_policy == "syndicated" and self.dedup != "texts":
             raise ValueError("source_policy='syndicated' needs dedup='texts': it chooses among copies")
+        if self.base_url and self.prefix in KEY_VARIABLES and (path := endpoint_of(self.base_url)):
+            raise ValueError(f"base_url: leave out {path!r} at its end: the paths of the API are put behind it")
         if self.readout == "probe" and self.reasons:
             raise ValueError("reasons=True needs readout='json': a probe is answered with one digit")
         if self.readout == "probe" and self.prefix == "anthropic":

@@ -1,3 +1,4 @@
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,23 @@ def test_a_blank_key_is_no_key(key: str) -> None:
     for config in (PrunerConfig(api_key=SecretStr(key)), PrunerConfig.load()):
         with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
             Pruner(config)
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/completions", "/messages", "/responses", "/Chat/Completions/"])
+def test_a_base_url_with_a_path_of_the_api_is_refused_and_it_is_said_what_to_leave_out(path: str) -> None:
+    with pytest.raises(ConfigError, match=f"^base_url: leave out '{path.rstrip('/')}' at its end: "):
+        PrunerConfig(base_url=f"http://host/v1{path}")
+    PrunerConfig(model="litellm:azure_ai/m", base_url=f"http://host/v1{path}")
+
+
+def test_a_base_url_may_have_any_other_path() -> None:
+    assert PrunerConfig(base_url="http://host/messages/v1/").base_url == "http://host/messages/v1/"
+
+
+def test_a_pickled_config_has_its_key_as_workers_need_it_and_its_repr_has_not() -> None:
+    config = PrunerConfig(api_key="sk-secret")
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert "sk-secret" not in repr(config)
 
 
 def test_a_blank_base_url_is_none() -> None:
