@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -204,15 +204,20 @@ class PrunerConfig(BaseModel):
 
     def with_dials(self, **dials: Any) -> Self:
         """Return a copy with other selection dials; any other name is refused."""
-        if wrong := dials.keys() - _SELECTION_DIALS:
-            raise ConfigError(
-                f"{min(wrong)!r} is not a selection dial; use one of {', '.join(sorted(_SELECTION_DIALS))}"
-            )
+        _refuse_others(dials.keys() - _SELECTION_DIALS)
+        return self._with(dials)
+
+    def for_call(self, **dials: Any) -> Self:
+        """Return a copy for one call: with other selection dials, or another `timeout`; any other name is refused."""
+        _refuse_others(dials.keys() - _SELECTION_DIALS - {"timeout"})
+        return self._with(dials)
+
+    def _with(self, dials: Mapping[str, Any]) -> Self:
         return type(self)(**{**self.model_dump(exclude_unset=True), **dials}) if dials else self
 
     def for_grading(self) -> Self:
-        """Return a copy in which all selection dials are at their defaults."""
-        return type(self)(**self.model_dump(exclude_unset=True, exclude=set(_SELECTION_DIALS)))
+        """Return a copy in which what a call may set, selection dials and timeout, is at its default."""
+        return type(self)(**self.model_dump(exclude_unset=True, exclude={*_SELECTION_DIALS, "timeout"}))
 
     def selection_dials(self) -> dict[str, Any]:
         """The dials that `assemble()` goes by."""
@@ -277,6 +282,11 @@ class PrunerConfig(BaseModel):
             return handler(data)
         except ValidationError as error:
             raise ConfigError(explain(error, "dial", cls.model_fields)) from None
+
+
+def _refuse_others(wrong: Collection[str]) -> None:
+    if wrong:
+        raise ConfigError(f"{min(wrong)!r} is not a selection dial; use one of {', '.join(sorted(_SELECTION_DIALS))}")
 
 
 def explain(error: ValidationError, kind: str, known: Iterable[str]) -> str:

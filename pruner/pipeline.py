@@ -102,14 +102,14 @@ class Pruner:
             required_query_ids: sub-queries that each get their best chunk before anything else.
             fetch_parent: returns the parent of a `parent_id`, or None; sync or async. Asked when `expand` is on, for
                 what was selected. When it fails or is late, the chunk stays as it is.
-            dials: other selection dials for this once, such as `threshold=4`.
+            dials: other selection dials, or another `timeout`, for this once, such as `threshold=4`.
 
         Raises:
             RequestError: the arguments are unusable. Faults of provider, network or model never raise.
-            ConfigError: a dial is wrong, or no selection dial.
+            ConfigError: a dial is wrong, or none that a call may set.
         """
         asked = to_asked(query, history, principals, required_query_ids)
-        config = self.config.with_dials(**dials)
+        config = self.config.for_call(**dials)
         self._splitter(config)  # What is lacking is told, and loaded, before anything is paid for.
         prepared = prepare(to_candidates(chunks), config, asked)
         grading = await self._grade(prepared, config, asked, history)
@@ -137,14 +137,14 @@ class Pruner:
             chunks: as for `prune`.
             history: as for `prune`.
             principals: as for `prune`.
-            dials: other selection dials for this once: they say which chunks need no grade, such as copies.
+            dials: as for `prune`; the selection dials say which chunks need no grade, such as copies.
 
         Raises:
             RequestError: the arguments are unusable.
             ConfigError: a dial is wrong, or no selection dial.
         """
         asked = to_asked(query, history, principals, ())
-        config = self.config.with_dials(**dials)
+        config = self.config.for_call(**dials)
         return await self._grade(prepare(to_candidates(chunks), config, asked), config, asked, history)
 
     async def _grade(self, prepared: Prepared, config: PrunerConfig, asked: Asked, history: Sequence[str]) -> Grading:
@@ -159,7 +159,7 @@ class Pruner:
         answer = _NO_ROOM
         if shown:
             request = build_request(self._prompt, self.config, query, shown, history)
-            answer = await ask(self._backend, request, started + self.config.timeout, self._room)
+            answer = await ask(self._backend, request, started + config.timeout, self._room)
         latency = loop.time() - started
         if answer.status is Status.FALLBACK:
             self._warn(answer, len(shown), latency)

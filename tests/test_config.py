@@ -282,6 +282,16 @@ def test_dials_that_select_nothing_are_refused_for_once() -> None:
         PrunerConfig().with_dials(model="openai:x")
 
 
+def test_a_call_may_have_its_own_timeout() -> None:
+    config = PrunerConfig(model="local:x", keep_top_k=1)
+    once = config.for_call(timeout=2, threshold=5)
+    assert (once.timeout, once.threshold, once.keep_top_k, config.timeout) == (2, 5, 1, 180)
+    with pytest.raises(ConfigError, match=r"^timeout: "):
+        config.for_call(timeout=0)
+    with pytest.raises(ConfigError, match="'model' is not a selection dial"):
+        config.for_call(model="openai:x")
+
+
 def test_the_example_environment_documents_every_dial() -> None:
     example = (Path(__file__).parents[1] / ".env.example").read_text(encoding="utf-8")
     assert all(f"PRUNER_{name.upper()}=" in example for name in PrunerConfig.model_fields)

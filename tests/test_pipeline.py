@@ -267,6 +267,17 @@ async def test_a_backend_that_never_answers_is_cancelled_at_the_deadline() -> No
     assert backend.cancelled
 
 
+async def test_a_call_may_have_a_deadline_of_its_own() -> None:
+    one = Pruner(PrunerConfig(timeout=60), backend=Stalled())
+    assert (await one.prune("q", FIVE, timeout=0.05)).reason == "timeout"
+    assert (await one.grade("q", FIVE, timeout=0.05)).reason == "timeout"
+
+
+def test_the_free_half_takes_no_timeout() -> None:
+    with pytest.raises(ConfigError, match="'timeout' is not a selection dial"):
+        pruner().assemble("q", FIVE, timeout=3)
+
+
 async def test_a_cancelled_caller_gets_the_cancellation() -> None:
     backend = Stalled()
     task = asyncio.create_task(Pruner(PrunerConfig(timeout=60), backend=backend).prune("q", FIVE))
@@ -374,8 +385,8 @@ async def test_other_selection_dials_may_be_given_for_once() -> None:
     strict = await one.prune("q", FIVE, threshold=5)
     assert (strict.chunks, strict.trace.dials["threshold"]) == (FIVE[:1], 5)
     assert (await one.prune("q", FIVE)).chunks == FIVE[:3]
-    with pytest.raises(ConfigError, match="'timeout' is not a selection dial"):
-        await one.prune("q", FIVE, timeout=3)
+    with pytest.raises(ConfigError, match="'prompt' is not a selection dial"):
+        await one.prune("q", FIVE, prompt="grade.v1")
 
 
 def test_one_pruner_serves_several_event_loops() -> None:
