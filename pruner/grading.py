@@ -14,7 +14,7 @@ from pruner.backends import Backend
 from pruner.errors import BackendError, ConfigError, GradingError, Reason, ReplyError
 from pruner.replies import GradeSheet, read_reply
 from pruner.schema import GradingRequest, RawGrading, Status, Usage
-from pruner.tokens import at_least
+from pruner.tokens import at_least, plain_in
 
 __all__ = ["Answer", "Room", "ask", "ask_for"]
 
@@ -216,7 +216,7 @@ def _check_read_whole(raw: RawGrading, request: GradingRequest) -> None:
 
 
 def _mostly_below(text: str) -> float:
-    plain = len(text) if text.isascii() else sum(map(str.isascii, text))
+    plain = plain_in(text)
     return plain / 4.3 + (len(text) - plain) * 0.5
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
-from pruner.tokens import _LINE_START, TokenCounter, at_least, estimate
+from pruner.tokens import _LINE_START, TokenCounter, at_least, estimate, plain_in
 from tests.scripts import IN_SCRIPTS
 
 
@@ -138,6 +138,11 @@ def test_a_copied_counter_counts_the_same_and_remembers_nothing(copied: Callable
     assert (found.name, found._known) == (counter.name, {})
     assert found.count("It was kept. It was shown.") == counted
     assert len(pickle.dumps(counter)) < 200
+
+
+@given(st.text(st.characters()))
+def test_the_plain_characters_of_a_text_are_its_ascii_ones(text: str) -> None:
+    assert plain_in(text) == sum(map(str.isascii, text))
 
 
 @pytest.mark.parametrize("language", IN_SCRIPTS)
