@@ -88,7 +88,7 @@ class _Asker(Generic[T]):
             logprobs=False,
         )
         deadline = started + self._config.timeout
-        answer = await ask_for(self._backend, request, deadline, self._counter, lambda raw: self._question.read(raw, n))
+        answer = await ask_for(self._backend, request, deadline, lambda raw: self._question.read(raw, n))
         usage = answer.usage
         if usage.input_tokens or usage.output_tokens:
             usage = replace(usage, cost=self._price(usage))

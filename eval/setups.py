@@ -10,7 +10,7 @@ from pruner.prompting import load_prompt
 __all__ = ["FURTHER_DIALS", "grading_config", "setup_of"]
 
 # What else changes grades, besides what a setup names; all other dials select, which is free and done later.
-FURTHER_DIALS = ("temperature", "instructions", "reasons", "max_input_tokens", "scoring")
+FURTHER_DIALS = ("temperature", "instructions", "reasons", "max_input_tokens", "max_output_tokens", "scoring")
 # Selection is for later: every dial of it is at its default, and nothing is kept from the model now.
 _NO_SELECTION = {name: PrunerConfig.model_fields[name].default for name in PrunerConfig().selection_dials()}
 _NO_SELECTION |= {"keep_top_k": 0, "min_chunks": 0, "min_tokens": 0}

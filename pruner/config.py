@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -38,6 +38,7 @@ from pruner.dialtypes import (
     Scoring,
     Share,
     SourcePolicy,
+    endpoint_of,
     http_url,
     known_prefix,
     no_bool,
@@ -128,6 +129,10 @@ class PrunerConfig(BaseModel):
     max_input_tokens: Cap | None = Field(
         default=None, description="size of the prompt; longer lists are cut to fit (default: the model's, where known)"
     )
+    max_output_tokens: Cap | None = Field(
+        default=None,
+        description="cap on the reply (default: by the number of chunks); a model that thinks gets 4,096 more",
+    )
     chunk_order: Literal["reranker", "shuffle"] = Field(
         default="reranker", description="order in the prompt; shuffle shows whether a model favours places"
     )
@@ -199,15 +204,20 @@ class PrunerConfig(BaseModel):
 
     def with_dials(self, **dials: Any) -> Self:
         """Return a copy with other selection dials; any other name is refused."""
-        if wrong := dials.keys() - _SELECTION_DIALS:
-            raise ConfigError(
-                f"{min(wrong)!r} is not a selection dial; use one of {', '.join(sorted(_SELECTION_DIALS))}"
-            )
+        _refuse_others(dials.keys() - _SELECTION_DIALS)
+        return self._with(dials)
+
+    def for_call(self, **dials: Any) -> Self:
+        """Return a copy for one call: with other selection dials, or another `timeout`; any other name is refused."""
+        _refuse_others(dials.keys() - _SELECTION_DIALS - {"timeout"})
+        return self._with(dials)
+
+    def _with(self, dials: Mapping[str, Any]) -> Self:
         return type(self)(**{**self.model_dump(exclude_unset=True), **dials}) if dials else self
 
     def for_grading(self) -> Self:
-        """Return a copy in which all selection dials are at their defaults."""
-        return type(self)(**self.model_dump(exclude_unset=True, exclude=set(_SELECTION_DIALS)))
+        """Return a copy in which what a call may set, selection dials and timeout, is at its default."""
+        return type(self)(**self.model_dump(exclude_unset=True, exclude={*_SELECTION_DIALS, "timeout"}))
 
     def selection_dials(self) -> dict[str, Any]:
         """The dials that `assemble()` goes by."""
@@ -257,6 +267,8 @@ class PrunerConfig(BaseModel):
                 raise ValueError(f"{name}={value} is below keep_top_k={self.keep_top_k}; raise it or lower keep_top_k")
         if self.source_policy == "syndicated" and self.dedup != "texts":
             raise ValueError("source_policy='syndicated' needs dedup='texts': it chooses among copies")
+        if self.base_url and self.prefix in KEY_VARIABLES and (path := endpoint_of(self.base_url)):
+            raise ValueError(f"base_url: leave out {path!r} at its end: the paths of the API are put behind it")
         if self.readout == "probe" and self.reasons:
             raise ValueError("reasons=True needs readout='json': a probe is answered with one digit")
         if self.readout == "probe" and self.prefix == "anthropic":
@@ -270,6 +282,11 @@ class PrunerConfig(BaseModel):
             return handler(data)
         except ValidationError as error:
             raise ConfigError(explain(error, "dial", cls.model_fields)) from None
+
+
+def _refuse_others(wrong: Collection[str]) -> None:
+    if wrong:
+        raise ConfigError(f"{min(wrong)!r} is not a selection dial; use one of {', '.join(sorted(_SELECTION_DIALS))}")
 
 
 def explain(error: ValidationError, kind: str, known: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """What a single dial may hold, checked where it is set; each message says what to do."""
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ __all__ = [
     "Scoring",
     "Share",
     "SourcePolicy",
+    "endpoint_of",
     "http_url",
     "known_prefix",
     "level",
@@ -32,6 +34,7 @@ R = TypeVar("R")
 G = TypeVar("G")
 
 _LONGEST_URL = 2_000
+_ENDPOINT = re.compile(r"(/chat)?/completions$|/messages$|/responses$", re.IGNORECASE)
 PREFIXES = ("openai", "anthropic", "litellm", "local", "scripted")
 
 
@@ -89,6 +92,12 @@ def http_url(value: str) -> str:
     if parts.query or " " in value or len(value) > _LONGEST_URL:
         raise ValueError("must be short and without a blank or a `?`: the paths of the API are put behind it")
     return value
+
+
+def endpoint_of(url: str) -> str | None:
+    """Return the path of a chat API that an address ends with, if it does."""
+    found = _ENDPOINT.search(url.rstrip("/"))
+    return found[0] if found else None
 
 
 def _encoded(host: str) -> bytes:

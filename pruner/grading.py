@@ -13,9 +13,10 @@ from tenacity.wait import wait_base, wait_exponential_jitter
 from pruner.backends import Backend
 from pruner.errors import BackendError, ConfigError, GradingError, Reason, ReplyError
 from pruner.replies import GradeSheet, read_reply
-from pruner.schema import Counter, GradingRequest, RawGrading, Status, Usage
+from pruner.schema import GradingRequest, RawGrading, Status, Usage
+from pruner.tokens import at_least, plain_in
 
-__all__ = ["Answer", "ask", "ask_for"]
+__all__ = ["Answer", "Room", "ask", "ask_for"]
 
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=2.0, jitter=0.2)
 _JITTER = 0.2
@@ -23,7 +24,8 @@ _JITTER = 0.2
 _WAITING = 0.9
 _FLAT = 0.05
 _READ, _SHORT = 0.7, 1_000
-_LONG_LINE = 20_000
+_THOUGHTS = 4_096
+_IN_VAIN = (Reason.TRUNCATED, Reason.BAD_REQUEST, Reason.CONTEXT_OVERFLOW)
 
 T = TypeVar("T")
 
@@ -49,20 +51,46 @@ class Answer(Generic[T]):
     usage: Usage
 
 
+@dataclass(slots=True)
+class Room:
+    """Output tokens for thoughts, kept by who asks a model again and again: only few that think are known by name.
+
+    The reply that was cut off is not asked for again. Those after it get the room; it stays once it helped.
+
+    Attributes:
+        tokens: how many the next request gets.
+        helped: whether a reply that had them was whole.
+        in_vain: whether one was cut off all the same, or refused.
+    """
+
+    tokens: int = 0
+    helped: bool = False
+    in_vain: bool = False
+
+    def learn(self, given: int, fault: Reason | None) -> None:
+        """Take note of how a request ended that got so many."""
+        if not given and fault is Reason.TRUNCATED and not self.in_vain:
+            self.tokens = _THOUGHTS
+        elif given and fault is None:
+            self.helped = True
+        elif given and fault in _IN_VAIN and not self.helped:
+            self.tokens, self.in_vain = 0, True
+
+
 class _Attempts:
     """Counts attempts and remembers how the last one ended; what a deadline interrupts is still to be reported."""
 
     def __init__(self, backend: Backend, request: GradingRequest) -> None:
         self._backend = backend
-        self._request = request
+        self.request = request
         self.count = 0
-        self.error: BackendError | None = None
+        self.error: GradingError | None = None
         self.raw: RawGrading | None = None
 
     async def __call__(self) -> RawGrading:
         self.count += 1
         try:
-            self.raw = await _graded(self._backend.grade(self._request))
+            self.raw = await _graded(self._backend.grade(self.request))
         except BackendError as error:
             self.error = error
             raise
@@ -84,13 +112,15 @@ async def _graded(given: object) -> RawGrading:
     return raw
 
 
-async def ask(backend: Backend, request: GradingRequest, deadline: float, counter: Counter) -> Answer[GradeSheet]:
+async def ask(
+    backend: Backend, request: GradingRequest, deadline: float, room: Room | None = None
+) -> Answer[GradeSheet]:
     """Ask for grades until they are here, the deadline is, or asking again cannot help; see `ask_for`."""
 
     def read(raw: RawGrading) -> GradeSheet:
         return _informative(read_reply(raw, request.n), request)
 
-    answer = await ask_for(backend, request, deadline, counter, read)
+    answer = await ask_for(backend, request, deadline, read, room)
     if answer.sheet and answer.sheet.missing:
         return replace(answer, status=Status.PARTIAL, reason=Reason.MISSING_GRADES)
     return answer
@@ -100,8 +130,8 @@ async def ask_for(
     backend: Backend,
     request: GradingRequest,
     deadline: float,
-    counter: Counter,
     read: Callable[[RawGrading], T],
+    room: Room | None = None,
 ) -> Answer[T]:
     """Ask until an answer is here, the deadline is, or asking again cannot help.
 
@@ -109,8 +139,8 @@ async def ask_for(
         backend: whom to ask.
         request: what to ask.
         deadline: on the running loop's clock, seconds.
-        counter: counts the prompt where the server seems to have read only a part of it.
         read: makes something of the reply, or raises `ReplyError`.
+        room: for thoughts; learns from how it ends.
 
     Returns:
         Always an answer: provider, network and model faults become a fallback with a reason.
@@ -118,14 +148,22 @@ async def ask_for(
     Raises:
         asyncio.CancelledError: the caller was cancelled.
     """
-    attempts = _Attempts(backend, request)
+    room = room or Room()
+    given = room.tokens
+    attempts = _Attempts(backend, replace(request, max_output_tokens=request.max_output_tokens + given))
     try:
-        raw = await _before(deadline, attempts)
-        _check_read_whole(raw, request, counter)
-        sheet = read(raw)
+        sheet = await _read_before(deadline, attempts, read)
     except GradingError as error:
+        room.learn(given, error.reason)
         return Answer(Status.FALLBACK, error.reason, str(error), None, attempts.raw, attempts.usage)
+    room.learn(given, None)
     return Answer(Status.OK, None, "", sheet, attempts.raw, attempts.usage)
+
+
+async def _read_before(deadline: float, attempts: _Attempts, read: Callable[[RawGrading], T]) -> T:
+    raw = await _before(deadline, attempts)
+    _check_read_whole(raw, attempts.request)
+    return read(raw)
 
 
 async def _before(deadline: float, attempts: _Attempts) -> RawGrading:
@@ -162,24 +200,22 @@ class _WaitAsTold(wait_base):
         return max(error.retry_after * random.uniform(1, 1 + _JITTER), least)
 
 
-def _check_read_whole(raw: RawGrading, request: GradingRequest, counter: Counter) -> None:
+def _check_read_whole(raw: RawGrading, request: GradingRequest) -> None:
     """Refuse a grading of a prompt that the server cut off without saying so: it reports far fewer tokens than it got.
 
-    Counted exactly only where a low estimate does not settle it: newer tokenizers take half a token for a character
-    that is not ASCII. What cannot be counted quickly counts as nothing: a long line may be of blanks.
+    Counted only where a look at the length does not settle it.
     """
-    seen = raw.usage.input_tokens
-    if not seen or request.probe or seen >= _READ * _at_least(request.system + request.user):
+    seen, texts = raw.usage.input_tokens, (request.system, request.user)
+    if not seen or request.probe or seen >= _READ * sum(map(_mostly_below, texts)):
         return
-    lines = [line for text in (request.system, request.user) for line in text.splitlines() if len(line) <= _LONG_LINE]
-    counted = min(_at_least(request.system + request.user), sum(map(counter.count, lines)))
-    if counted > _SHORT and seen < _READ * counted:
-        raise ReplyError(Reason.PROMPT_TRUNCATED, f"the server read {seen} of at least {counted} tokens")
+    enough = max(int(seen / _READ), _SHORT) + 1
+    if at_least(texts, enough) >= enough:
+        raise ReplyError(Reason.PROMPT_TRUNCATED, f"the server read {seen} of {enough} tokens or more")
 
 
-def _at_least(text: str) -> int:
-    plain = len(text) if text.isascii() else sum(map(str.isascii, text))
-    return int(plain / 4.3 + (len(text) - plain) * 0.5)
+def _mostly_below(text: str) -> float:
+    plain = plain_in(text)
+    return plain / 4.3 + (len(text) - plain) * 0.5
 
 
 def _informative(sheet: GradeSheet, request: GradingRequest) -> GradeSheet:

@@ -15,7 +15,7 @@ from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, Reason, RequestError
 from pruner.fetching import FetchParent, fetch_parents
 from pruner.fitting import Fit, fit
-from pruner.grading import Answer, ask
+from pruner.grading import Answer, Room, ask
 from pruner.prices import context_window, make_pricer, unpriced
 from pruner.prompting import build_request, load_prompt
 from pruner.replies import GradeSheet
@@ -78,6 +78,7 @@ class Pruner:
         self._price = make_pricer(self.config.prefix, self.config.model_name) if priced else unpriced
         self._backend = make_backend(self.config) if backend is None else check_backend(backend)
         self._budget = _input_budget(self.config, self._backend)
+        self._room = Room()
 
     async def prune(
         self,
@@ -101,14 +102,14 @@ class Pruner:
             required_query_ids: sub-queries that each get their best chunk before anything else.
             fetch_parent: returns the parent of a `parent_id`, or None; sync or async. Asked when `expand` is on, for
                 what was selected. When it fails or is late, the chunk stays as it is.
-            dials: other selection dials for this once, such as `threshold=4`.
+            dials: other selection dials, or another `timeout`, for this once, such as `threshold=4`.
 
         Raises:
             RequestError: the arguments are unusable. Faults of provider, network or model never raise.
-            ConfigError: a dial is wrong, or no selection dial.
+            ConfigError: a dial is wrong, or none that a call may set.
         """
         asked = to_asked(query, history, principals, required_query_ids)
-        config = self.config.with_dials(**dials)
+        config = self.config.for_call(**dials)
         self._splitter(config)  # What is lacking is told, and loaded, before anything is paid for.
         prepared = prepare(to_candidates(chunks), config, asked)
         grading = await self._grade(prepared, config, asked, history)
@@ -136,14 +137,14 @@ class Pruner:
             chunks: as for `prune`.
             history: as for `prune`.
             principals: as for `prune`.
-            dials: other selection dials for this once: they say which chunks need no grade, such as copies.
+            dials: as for `prune`; the selection dials say which chunks need no grade, such as copies.
 
         Raises:
             RequestError: the arguments are unusable.
             ConfigError: a dial is wrong, or no selection dial.
         """
         asked = to_asked(query, history, principals, ())
-        config = self.config.with_dials(**dials)
+        config = self.config.for_call(**dials)
         return await self._grade(prepare(to_candidates(chunks), config, asked), config, asked, history)
 
     async def _grade(self, prepared: Prepared, config: PrunerConfig, asked: Asked, history: Sequence[str]) -> Grading:
@@ -158,7 +159,7 @@ class Pruner:
         answer = _NO_ROOM
         if shown:
             request = build_request(self._prompt, self.config, query, shown, history)
-            answer = await ask(self._backend, request, started + self.config.timeout, self._counter)
+            answer = await ask(self._backend, request, started + config.timeout, self._room)
         latency = loop.time() - started
         if answer.status is Status.FALLBACK:
             self._warn(answer, len(shown), latency)

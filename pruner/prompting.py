@@ -126,7 +126,7 @@ def build_request(
         user=prompt.block("user", **values),
         n=len(chunks),
         schema=reply_schema(config.reply_format, len(chunks), reasons=config.reasons),
-        max_output_tokens=64 + per_chunk * len(chunks),
+        max_output_tokens=config.max_output_tokens or 64 + per_chunk * len(chunks),
         logprobs=config.scoring == "expected",
     )
 

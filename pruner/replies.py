@@ -3,6 +3,10 @@
 `reply_json` finds the values in a text, whatever stands around them, and `reply_entries` the entries in a value, in
 whichever form. What counts is decided here: a label 1..n with a grade 1..5, however spelled. A chunk without a valid
 grade is ungraded. Of several values in one reply the one with most valid grades is the answer, the last of equals.
+
+Some models count from 0, whatever they were shown. Labels that are 0..n-1, all of them, are taken so. Where some of
+these are missing it cannot be told which chunks they mean, and none counts. A 0 beside n, or beside other labels that
+there are not, is one of those.
 """
 
 import json
@@ -191,11 +195,11 @@ def _choose(values: Iterable[Box], n: int) -> _Answer:
     return max(reversed(answers), key=lambda answer: len(answer.best), default=_Answer())
 
 
-def _validate(entries: Iterable[Entry], n: int) -> _Answer:
+def _validate(entries: Sequence[Entry], n: int) -> _Answer:
     answer = _Answer()
     seen: set[int] = set()
-    for entry in entries:
-        label, grade = _label(entry.label, n), _grade(entry.grade)
+    for label, entry in zip(_labels(entries, n), entries, strict=True):
+        grade = _grade(entry.grade)
         if label is None:
             answer.unknown += 1
             continue
@@ -208,9 +212,15 @@ def _validate(entries: Iterable[Entry], n: int) -> _Answer:
     return answer
 
 
-def _label(written: str, n: int) -> int | None:
-    match = LABEL.fullmatch(written.strip())
-    return int(match[1]) if match and 1 <= int(match[1]) <= n else None
+def _labels(entries: Iterable[Entry], n: int) -> list[int | None]:
+    """Return the label of ours that each entry means, None for one that means none."""
+    numbers = [int(match[1]) if (match := LABEL.fullmatch(entry.label.strip())) else None for entry in entries]
+    written, ours = set(numbers) - {None}, range(1, n + 1)
+    from_zero = 0 in written and written.issubset(range(n))
+    if from_zero and len(written) < n:
+        return [None] * len(numbers)
+    labels = [None if number is None else number + from_zero for number in numbers]
+    return [label if label in ours else None for label in labels]
 
 
 def _grade(written: str) -> Grade | None:

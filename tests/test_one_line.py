@@ -102,6 +102,12 @@ def test_pruners_let_go_close_their_connections(provider: Provider, monkeypatch:
     assert len(shared._kept) == 2
 
 
+def test_calls_with_the_time_they_have_left_share_one_pruner(provider: Provider) -> None:
+    for left in (5.0, 4.5, 4.25):
+        assert prune_sync("q", CHUNKS, timeout=left).status == "ok"
+    assert len(shared._kept) == 1
+
+
 def test_what_an_extra_is_missing_for_is_told_before_the_call(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pruner import BackendError, Chunk, ConfigError, Grade, Pruner, PrunerConfig, Reason, RequestError, Trace, grading
 from pruner.backends.scripted import Answer, ScriptedBackend
 from pruner.schema import GradingRequest, RawGrading, Usage
+from tests.scripts import IN_SCRIPTS
 
 pytestmark = pytest.mark.anyio
 
@@ -266,6 +267,17 @@ async def test_a_backend_that_never_answers_is_cancelled_at_the_deadline() -> No
     assert backend.cancelled
 
 
+async def test_a_call_may_have_a_deadline_of_its_own() -> None:
+    one = Pruner(PrunerConfig(timeout=60), backend=Stalled())
+    assert (await one.prune("q", FIVE, timeout=0.05)).reason == "timeout"
+    assert (await one.grade("q", FIVE, timeout=0.05)).reason == "timeout"
+
+
+def test_the_free_half_takes_no_timeout() -> None:
+    with pytest.raises(ConfigError, match="'timeout' is not a selection dial"):
+        pruner().assemble("q", FIVE, timeout=3)
+
+
 async def test_a_cancelled_caller_gets_the_cancellation() -> None:
     backend = Stalled()
     task = asyncio.create_task(Pruner(PrunerConfig(timeout=60), backend=backend).prune("q", FIVE))
@@ -373,8 +385,8 @@ async def test_other_selection_dials_may_be_given_for_once() -> None:
     strict = await one.prune("q", FIVE, threshold=5)
     assert (strict.chunks, strict.trace.dials["threshold"]) == (FIVE[:1], 5)
     assert (await one.prune("q", FIVE)).chunks == FIVE[:3]
-    with pytest.raises(ConfigError, match="'timeout' is not a selection dial"):
-        await one.prune("q", FIVE, timeout=3)
+    with pytest.raises(ConfigError, match="'prompt' is not a selection dial"):
+        await one.prune("q", FIVE, prompt="grade.v1")
 
 
 def test_one_pruner_serves_several_event_loops() -> None:
@@ -496,9 +508,32 @@ async def test_a_short_prompt_is_never_held_to_be_cut_off() -> None:
     assert (await pruner(read_only(1)).prune("q", FIVE)).status == "ok"
 
 
-async def test_a_tokenizer_that_is_good_at_chinese_is_believed() -> None:
-    chunks = ["检索到的段落并不都是回答问题所需要的内容。" * 40] * 5
-    assert (await pruner(read_only(2_800)).prune("q", chunks)).status == "ok"
+def in_language(language: str, share: float = 1) -> tuple[list[str], RawGrading]:
+    """Return a list in a language, and the answer of a server with the leanest tokenizer that read a share of it."""
+    text, fewest = IN_SCRIPTS[language]
+    return [text * 30] * 5, read_only(int(share * (fewest * 150 + 500)))
+
+
+@pytest.mark.parametrize("language", IN_SCRIPTS)
+async def test_a_tokenizer_that_is_good_at_a_language_is_believed(language: str) -> None:
+    chunks, answer = in_language(language)
+    assert (await pruner(answer).prune("q", chunks)).status == "ok"
+
+
+@pytest.mark.parametrize("language", ["en", "ru", "zh", "ko", "hi", "ar"])
+async def test_half_a_prompt_lost_is_seen_in_many_languages(language: str) -> None:
+    chunks, answer = in_language(language, 0.5)
+    assert (await pruner(answer).prune("q", chunks)).reason == "prompt_truncated"
+
+
+async def test_a_prompt_cut_off_is_seen_whatever_the_counter() -> None:
+    class Zero:
+        def count(self, text: str) -> int:
+            return 0
+
+    chunks, answer = in_language("en", 0.5)
+    one = Pruner(PrunerConfig(), backend=ScriptedBackend([answer]), counter=Zero())
+    assert (await one.prune("q", chunks)).reason == "prompt_truncated"
 
 
 async def test_a_shuffled_prompt_gives_each_chunk_its_own_grade_and_the_trace_says_so() -> None:

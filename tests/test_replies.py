@@ -111,6 +111,39 @@ def test_reply_is_read(text: str, expected: Grades) -> None:
     assert grades_of(text, len(expected)) == expected
 
 
+FROM_ZERO = {
+    "pairs": '{"grades":[[0,5],[1,1],[2,4]]}',
+    "pairs in another order": "[[2,4],[0,5],[1,1]]",
+    "pairs with notes": '{"grades":[[0,5,"says it"],[1,1,""],[2,4,null]]}',
+    "listed": '{"grades":[{"id":0,"grade":5},{"id":1,"grade":1},{"id":2,"grade":4}]}',
+    "keyed": '{"0":5,"1":1,"2":4}',
+    "keyed with reasons": '{"0":{"grade":5,"reason":"x"},"1":{"grade":1},"2":4}',
+    "json lines": '{"id":0,"grade":5}\n{"id":1,"grade":1}\n{"id":2,"grade":4}',
+    "label spellings": '{"chunk 0":5,"[1]":1,"#2":4}',
+}
+
+
+@pytest.mark.parametrize("text", FROM_ZERO.values(), ids=FROM_ZERO)
+def test_labels_that_count_from_zero_mean_the_chunks_in_order(text: str) -> None:
+    assert grades_of(text, 3) == [5, 1, 4]
+
+
+@pytest.mark.parametrize("text", FROM_ZERO.values(), ids=FROM_ZERO)
+def test_of_labels_that_seem_to_count_from_zero_but_are_not_complete_none_counts(text: str) -> None:
+    assert reason_of(RawGrading(text=text), 4) is Reason.SCHEMA_MISMATCH
+
+
+def test_a_label_zero_beside_all_of_ours_is_just_unknown() -> None:
+    sheet = read_reply(RawGrading(text="[[0,1],[1,5],[2,1],[3,4]]"), 3)
+    assert (sheet.grades, sheet.unknown) == ((5, 1, 4), 1)
+
+
+def test_mean_levels_go_with_labels_that_count_from_zero() -> None:
+    text = "[[0,5],[1,1]]"
+    tokens = tuple(Token(sign, ((sign, 0.0),)) for sign in text)
+    assert read_reply(RawGrading(text=text, tokens=tokens), 2).expected == (5.0, 1.0)
+
+
 CUT = {
     "pairs inside a label": ('{"grades":[[1,5],[2,1],[3', [5, 1, None]),
     "pairs inside a grade": ('{"grades":[[1,5],[2,1],[3,4', [5, 1, None]),

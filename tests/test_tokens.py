@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
-from pruner.tokens import _LINE_START, TokenCounter, estimate
+from pruner.tokens import _LINE_START, TokenCounter, at_least, estimate, plain_in
+from tests.scripts import IN_SCRIPTS
 
 
 def test_counts_by_a_table_when_one_is_on_the_machine() -> None:
@@ -137,3 +138,36 @@ def test_a_copied_counter_counts_the_same_and_remembers_nothing(copied: Callable
     assert (found.name, found._known) == (counter.name, {})
     assert found.count("It was kept. It was shown.") == counted
     assert len(pickle.dumps(counter)) < 200
+
+
+@given(st.text(st.characters()))
+def test_the_plain_characters_of_a_text_are_its_ascii_ones(text: str) -> None:
+    assert plain_in(text) == sum(map(str.isascii, text))
+
+
+@pytest.mark.parametrize("language", IN_SCRIPTS)
+def test_no_tokenizer_makes_much_fewer_tokens_of_a_text_than_the_least(language: str) -> None:
+    text, fewest = IN_SCRIPTS[language]
+    assert 0.3 * fewest < at_least([text], 10_000) < 1.1 * fewest
+
+
+@pytest.mark.parametrize(
+    ("text", "fewest"),
+    [
+        (("Chapter one " + "." * 120 + " 5\n") * 300, 2_100),
+        (("name" + " " * 60 + "value" + " " * 60 + "\n") * 300, 1_500),
+        ("notwithstanding the aforementioned responsibilities organizations internationally " * 100, 600),
+        ("I don't think you're sure it's what we've said they'll do. " * 100, 1_200),
+        (("-" * 200 + "\n") * 300, 300),
+        ("─" * 20_000, 100),
+        (" " * 20_000, 100),
+        ("哈哈哈哈哈哈 ㅋㅋㅋㅋㅋㅋ ахахаха wwww 555555 " * 100, 1_600),
+        ("x" * 20_000, 1),
+    ],
+)
+def test_nor_of_runs_of_signs_and_of_words_that_are_one_token(text: str, fewest: int) -> None:
+    assert at_least([text], 10_000) <= fewest
+
+
+def test_the_least_is_counted_no_further_than_is_asked() -> None:
+    assert at_least(["a b c d e"], 3) == 3

@@ -1,11 +1,13 @@
 """OpenAI and every server that speaks its chat completions (`base_url`)."""
 
+import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import httpx2
 import openai
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, Omit
 
 from pruner.backends._loops import PerLoop
 from pruner.backends.chat import body_of, dialect_with, read
@@ -14,12 +16,16 @@ from pruner.backends.faults import from_connection, from_status
 from pruner.backends.probing import probe
 from pruner.backends.wire import http_maker, key_of, parse
 from pruner.config import PrunerConfig
+from pruner.errors import ConfigError
 from pruner.schema import GradingRequest, RawGrading
 
 __all__ = ["OpenAIBackend", "thinks"]
 
 _VENDOR_URL = "https://api.openai.com/v1"
 _PATH = "/chat/completions"
+_HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+
+Headers = Mapping[str, str | Omit]
 
 
 class OpenAIBackend:
@@ -32,6 +38,9 @@ class OpenAIBackend:
         temperature: sent only if given.
         client: an `AsyncOpenAI` to use instead of one made here; its owner closes it. What watches its
             `chat.completions.create` does not see the call, what watches HTTP does.
+
+    Raises:
+        ConfigError: the SDK's own variables hold what cannot be sent.
     """
 
     def __init__(
@@ -47,12 +56,13 @@ class OpenAIBackend:
         self._temperature = temperature
         self._learner = Learner(_dialect(model, own_server=base_url is not None), self._body)
         self._given = client.with_options(max_retries=0) if client else None
-        make_http = http_maker()
+        make_http, key = http_maker(), api_key or "none"
 
         def make() -> AsyncOpenAI:
-            key, url = api_key or "none", base_url or _VENDOR_URL
+            url = base_url or _VENDOR_URL
             return AsyncOpenAI(api_key=key, base_url=url, max_retries=0, timeout=None, http_client=make_http())
 
+        self._headers = {} if client else _headers(make().default_headers, key, own_server=base_url is not None)
         self._clients = PerLoop(make, AsyncOpenAI.close)
 
     @classmethod
@@ -77,7 +87,10 @@ class OpenAIBackend:
             body = self._body(*asked)
             # Not `chat.completions.create`: it looks at each value by its type, which takes longer than all we do.
             raw = await client.post(
-                _PATH, cast_to=httpx2.Response, body=body, options={"security": {"bearer_auth": True}}
+                _PATH,
+                cast_to=httpx2.Response,
+                body=body,
+                options={"headers": self._headers, "security": {"bearer_auth": True}},
             )
             grading = read(parse(raw.content))
         except openai.APIStatusError as error:
@@ -95,6 +108,32 @@ class OpenAIBackend:
     async def aclose(self) -> None:
         """Close the connections of the running loop."""
         await self._clients.aclose()
+
+
+def _headers(given: Headers, key: str, *, own_server: bool) -> Headers:
+    """Return what to set on each request, whatever the SDK has read from variables of its own.
+
+    They may name organization and project and add headers for the vendor, but do not replace the key. A server of
+    one's own gets nothing of them.
+
+    Raises:
+        ConfigError: they hold what cannot be sent.
+    """
+    named = {"openai-organization", "openai-project", *_custom()}
+    values = {name.lower(): value for name, value in given.items() if isinstance(value, str)}
+    sent = {} if own_server else {name: values[name] for name in named if values.get(name, "").strip()}
+    for name, value in sent.items():
+        if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()) or value != value.strip():
+            raise ConfigError(
+                f"the header {name!r} of OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS holds characters "
+                "that no header takes: set it anew or unset it"
+            )
+    return {**dict.fromkeys(named - sent.keys(), openai.omit), "authorization": f"Bearer {key}"}
+
+
+def _custom() -> list[str]:
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    return [line.partition(":")[0].strip().lower() for line in lines if ":" in line]
 
 
 def _dialect(model: str, *, own_server: bool) -> Dialect:

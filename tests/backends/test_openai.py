@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError, AsyncAzureOpenAI, AsyncOpenAI
 
-from pruner import BackendError, Pruner, PrunerConfig, Reason
+from pruner import BackendError, ConfigError, Pruner, PrunerConfig, Reason
 from pruner.backends.openai import OpenAIBackend, thinks
 from pruner.prompting import reply_schema
 from pruner.schema import GradingRequest, RawGrading
@@ -65,6 +65,70 @@ async def test_the_environment_of_the_sdk_does_not_redirect_us(monkeypatch: pyte
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/elsewhere")
     raw, _ = await ask(chat("x"))
     assert raw.text == "x"
+
+
+SDK_VARIABLES = {
+    "OPENAI_ORG_ID": "org-mine",
+    "OPENAI_PROJECT_ID": "proj-mine",
+    "OPENAI_CUSTOM_HEADERS": "x-mine: 1\nAuthorization: Bearer OTHER\nuser-agent: mine",
+}
+
+
+@pytest.fixture
+def _sdk_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SDK_VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("_sdk_variables")
+async def test_a_server_of_ones_own_is_sent_nothing_of_the_sdks_variables() -> None:
+    _, provider = await ask(chat("{}"), api_key="k")
+    (headers,) = provider.headers
+    assert headers["authorization"] == "Bearer k"
+    assert "mine" not in str(headers)
+    assert "x-mine" not in headers
+
+
+@pytest.mark.usefixtures("_sdk_variables")
+async def test_the_vendor_is_sent_organization_project_and_ones_headers_but_no_other_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serve(chat("{}")) as provider:
+        monkeypatch.setattr("pruner.backends.openai._VENDOR_URL", provider.url)
+        backend = OpenAIBackend("m", api_key="k")
+        await backend.grade(REQUEST)
+        await backend.aclose()
+    (headers,) = provider.headers
+    names = ("authorization", "openai-organization", "openai-project", "x-mine", "user-agent")
+    assert [headers[name] for name in names] == ["Bearer k", "org-mine", "proj-mine", "1", "mine"]
+
+
+@pytest.mark.parametrize("name", ["OPENAI_ORG_ID", "OPENAI_PROJECT_ID"])
+@pytest.mark.parametrize("value", ["\u00f6rg", "org\nx", "org ", "org\r"])
+def test_a_variable_that_cannot_be_sent_is_refused_and_only_for_the_vendor(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=r"^the header 'openai-[a-z]+' of OPENAI_ORG_ID.*unset it$"):
+        OpenAIBackend("m", api_key="k")
+    OpenAIBackend("m", base_url="http://127.0.0.1:1/v1")
+
+
+@pytest.mark.parametrize("value", ["x-a: \u00e9", "x y: 1", ": 1", "x-\u00e9: 1"])
+def test_headers_that_cannot_be_sent_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", value)
+    with pytest.raises(ConfigError, match="OPENAI_CUSTOM_HEADERS"):
+        OpenAIBackend("m", api_key="k")
+
+
+async def test_an_empty_variable_of_the_sdk_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "")
+    with serve(chat("{}")) as provider:
+        monkeypatch.setattr("pruner.backends.openai._VENDOR_URL", provider.url)
+        backend = OpenAIBackend("m", api_key="k")
+        await backend.grade(REQUEST)
+        await backend.aclose()
+    assert "openai-organization" not in provider.headers[0]
 
 
 async def test_usage_is_what_the_server_counted() -> None:
@@ -361,6 +425,37 @@ async def test_a_model_that_reasons_gets_little_effort_and_room_for_it() -> None
         await backend.aclose()
     assert provider.requests[0]["reasoning_effort"] == "low"
     assert provider.requests[0]["max_tokens"] > REQUEST.max_output_tokens + 1_000
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "<think>" + "hm " * 300},
+        {"content": "", "reasoning_content": "hm " * 300},
+        {"content": None},
+        {"content": "Okay, the user asks about three chunks. " * 9},
+    ],
+)
+async def test_a_model_that_thinks_whatever_its_name_has_room_after_a_reply_that_was_cut_off(
+    message: dict[str, Any],
+) -> None:
+    def thinker(body: dict[str, Any]) -> Reply:
+        return (
+            chat(PAIRS) if body["max_tokens"] > 1_000 else completion({"message": message, "finish_reason": "length"})
+        )
+
+    with serve(thinker) as provider:
+        async with Pruner(PrunerConfig(model="openai:my-deployment", base_url=provider.url)) as pruner:
+            results = [await pruner.prune("q", ["a", "b", "c"]) for _ in range(3)]
+    assert [(result.reason, result.usage.calls) for result in results] == [("truncated", 1), (None, 1), (None, 1)]
+
+
+async def test_the_cap_on_the_reply_is_a_dial() -> None:
+    with serve(chat(PAIRS)) as provider:
+        config = PrunerConfig(model="openai:m", base_url=provider.url, max_output_tokens=7_000)
+        async with Pruner(config) as pruner:
+            await pruner.prune("q", ["a", "b", "c"])
+    assert provider.requests[0]["max_tokens"] == 7_000
 
 
 async def test_a_request_refused_in_every_form_falls_back_as_bad_request() -> None:
