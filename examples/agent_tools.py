@@ -1,4 +1,4 @@
-"""An agent's search tool: long results are pruned, what was left out can be asked for, nothing is sent twice."""
+"""An agent's search tool: long results are pruned, what was left out can be asked for, a hit is sent once."""
 
 import json
 
@@ -31,7 +31,7 @@ def main() -> None:
     print(first)
     note = first.splitlines()[-1]
     print(show_omitted(note.split('"')[1])[:300], "…")
-    print(search(DEFAULT_QUESTION))
+    print(search("secure hashes and message digests"))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ __all__ = ["Conversation", "ToolText", "prune_tool_output", "prune_tool_output_s
 
 # Tokens of a passage of prose.
 _PASSAGE = 180
+# Characters of a part that is worth hiding once it was shown; a shorter one may be a state, such as "running".
+_LONG = 200
 # More parts than this are graded in groups of neighbours.
 _MOST_GRADED = 50
 
@@ -29,11 +31,11 @@ Group = Sequence[int]
 
 
 class ToolText(str):
-    """What is left of a tool's result, as text; the last line says what was left out, if anything was.
+    """What is left of a tool's result, as text; the last lines say what was left out, if anything was.
 
     Attributes:
         result: the `PruneResult`, a decision on each part (or group of parts) that was graded; None if none was.
-        omitted: what was left out, by the id that the text names; at most one entry.
+        omitted: what was left out, by the id that the text names: what is not needed, and what was shown before.
     """
 
     result: PruneResult[Chunk] | None
@@ -51,7 +53,9 @@ class ToolText(str):
 class Conversation:
     """What the model has been shown of its tools' results, and what was left out of them. One per conversation.
 
-    Begin a new one when earlier messages are cut from the conversation: what it holds would count as shown.
+    Only parts of 200 characters or more count as shown, and only the same to the letter: a short one may be a state.
+    Give none to a tool whose long answers change to and fro. Begin a new one when earlier messages are cut from the
+    conversation: what it holds would count as shown.
 
     Args:
         keep: how many omissions can be asked for; the oldest are forgotten first.
@@ -76,11 +80,11 @@ class Conversation:
         return text
 
     def show(self, parts: Iterable[str]) -> None:
-        """Remember that the conversation holds these parts."""
-        self._shown.update(map(_digest, parts))
+        """Remember that the conversation holds these parts, short ones aside."""
+        self._shown.update(_digest(part) for part in parts if len(part) >= _LONG)
 
     def holds(self, part: str) -> bool:
-        """Say whether the conversation holds a part, spacing aside."""
+        """Say whether the conversation holds a part, line ends aside; a short one never counts."""
         return _digest(part) in self._shown
 
     def omit(self, omission: str, text: str, parts: list[str]) -> None:
@@ -108,13 +112,14 @@ async def prune_tool_output(
         query: the question that the agent works on.
         output: the result: a text, or a list of strings or of JSON values.
         pruner: by default the one that `prune()` uses.
-        conversation: parts that it holds already are neither graded nor returned; it takes what is left out.
+        conversation: long parts that it holds already are neither graded nor returned, unless nothing else is left; it
+            takes what is left out. Without one, nobody can ask for that, and only `omitted` has it.
         history: earlier turns, oldest first.
 
     Raises:
         RequestError: the arguments are unusable. Faults of the provider never raise.
     """
-    call = _Call(output, conversation or Conversation())
+    call = _Call(output, conversation)
     if not call.chunks:
         return call.finish(None)
     ask = pruner.prune if pruner else prune
@@ -130,7 +135,7 @@ def prune_tool_output_sync(
     history: Sequence[str] = (),
 ) -> ToolText:
     """`prune_tool_output` for synchronous code, with or without an event loop running in this thread."""
-    call = _Call(output, conversation or Conversation())
+    call = _Call(output, conversation)
     if not call.chunks:
         return call.finish(None)
     ask = pruner.prune_sync if pruner else prune_sync
@@ -140,47 +145,50 @@ def prune_tool_output_sync(
 class _Call:
     """One tool result on its way: what is new in it, in groups, and the text made of what is kept."""
 
-    def __init__(self, output: str | Sequence[Any], conversation: Conversation) -> None:
+    def __init__(self, output: str | Sequence[Any], conversation: Conversation | None) -> None:
         self.output, self.conversation = output, conversation
         self.split = _split(output)
-        texts = [part.text for part in self.split.parts]
-        new = [index for index, text in enumerate(texts) if not conversation.holds(text)]
-        self.known = len(texts) - len(new)
-        self.groups = _grouped(new)
+        parts = self.split.parts
+        self.known: Group = [at for at, part in enumerate(parts) if conversation and conversation.holds(part.text)]
+        self.groups = _grouped(sorted({*range(len(parts))}.difference(self.known)))
         # A text in one part has nothing to choose from.
-        self.chunks = [self._chunk(group) for group in self.groups] if len(texts) > 1 else []
+        self.chunks = [self._chunk(group) for group in self.groups] if len(parts) > 1 else []
 
     def _chunk(self, group: Group) -> Chunk:
         return Chunk(text=self._text(group), heading_path=self.split.parts[group[0]].headings)
 
     def finish(self, result: PruneResult[Chunk] | None) -> ToolText:
         """Write the text, and tell the conversation what it shows and what it leaves out."""
+        kept, left, known = self._decided(result)
+        text = self.split.join(kept) if left or known or not isinstance(self.output, str) else self.output
+        omitted = self._omit(left) | self._omit(known)
+        if self.conversation:
+            self.conversation.show(self.split.parts[index].text for index in kept)
+        notes = [*self._note(left, "omitted", "see them"), *self._note(known, "shown before", "see them again")]
+        return ToolText.of("\n".join([text, *notes] if kept else notes), result, omitted)
+
+    def _decided(self, result: PruneResult[Chunk] | None) -> tuple[Group, Group, Group]:
         decided = [decision.kept for decision in result.decisions] if result else [True] * len(self.groups)
         kept = [index for group, keep in zip(self.groups, decided, strict=True) if keep for index in group]
         left = [index for group, keep in zip(self.groups, decided, strict=True) if not keep for index in group]
-        self.conversation.show(self.split.parts[index].text for index in kept)
-        text = self.split.join(kept) if left or self.known or not isinstance(self.output, str) else self.output
-        notes = [self._note_known()] if self.known else []
-        omitted = self._omit(left)
-        notes += [self._note_omitted(len(left), id) for id in omitted]
-        return ToolText.of("\n".join([text, *notes] if kept else notes), result, omitted)
+        # Where nothing else is, what was shown before is the answer.
+        return (kept, left, self.known) if kept else (self.known, left, [])
 
-    def _text(self, indices: Sequence[int]) -> str:
+    def _text(self, indices: Group) -> str:
         return "\n".join(self.split.parts[index].text for index in indices)
 
-    def _omit(self, left: Sequence[int]) -> dict[str, str]:
-        if not left:
+    def _omit(self, indices: Group) -> dict[str, str]:
+        if not indices:
             return {}
-        text = self._text(left)
-        omission = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
-        self.conversation.omit(omission, text, [self.split.parts[index].text for index in left])
-        return {omission: text}
+        text = self._text(indices)
+        if self.conversation:
+            self.conversation.omit(_id(text), text, [self.split.parts[index].text for index in indices])
+        return {_id(text): text}
 
-    def _note_omitted(self, n: int, omission: str) -> str:
-        return f'[{n} of {len(self.split.parts)} {self.split.unit} omitted; ask for "{omission}" to see them]'
-
-    def _note_known(self) -> str:
-        return f"[{self.known} of {len(self.split.parts)} {self.split.unit} already in this conversation]"
+    def _note(self, indices: Group, what: str, to: str) -> list[str]:
+        said = f"{len(indices)} of {len(self.split.parts)} {self.split.unit} {what}"
+        ask = f'; ask for "{_id(self._text(indices))}" to {to}' if self.conversation else ""
+        return [f"[{said}{ask}]"] if indices else []
 
 
 def _split(output: str | Sequence[Any]) -> Split:
@@ -201,5 +209,9 @@ def _grouped(indices: Sequence[int]) -> list[Group]:
     return [indices[at : at + size] for at in range(0, len(indices), size)]
 
 
+def _id(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
 def _digest(part: str) -> bytes:
-    return hashlib.sha256(" ".join(part.split()).encode("utf-8", "replace")).digest()
+    return hashlib.sha256("\n".join(part.splitlines()).encode("utf-8", "replace")).digest()
