@@ -70,8 +70,10 @@ def dials_of(given: Prunable) -> dict[str, Any]:
     """Return the dials as JSON values, without the key: the form in which a framework stores the pruner.
 
     Raises:
-        ConfigError: a dial is wrong.
+        ConfigError: a dial is wrong, or the pruner asks a backend of its caller's, which no dial names.
     """
+    if isinstance(given, Pruner) and not given._owned:
+        raise ConfigError("a Pruner with a backend of its own cannot be stored; make it anew where it is needed")
     return _config_of(given).model_dump(mode="json", exclude={"api_key"}, exclude_unset=True)
 
 

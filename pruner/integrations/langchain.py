@@ -39,7 +39,8 @@ class PrunerCompressor(BaseDocumentCompressor):
     Callbacks see a run `PrunerCompressor`, whose outputs hold the decisions on all documents and the status.
 
     Args:
-        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `model_dump()` stores it as its dials.
+        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `model_dump()` stores it as its dials,
+            and refuses one with a backend of your own.
         score_key: key of the metadata that holds the reranker's score; documents without it have none.
         metadata_keys: field of a `Chunk` → key of the metadata that holds it, None: none does. By default its own name,
             then `source` (`source_id`), `doc_id` (`parent_id`) and `start_index` (`start_char`).

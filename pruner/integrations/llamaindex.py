@@ -59,7 +59,8 @@ class PrunerPostprocessor(BaseNodePostprocessor):
     `PruneEndEvent`.
 
     Args:
-        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `to_dict()` stores it as its dials.
+        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `to_dict()` stores it as its dials,
+            and refuses one with a backend of your own.
         metadata_keys: field of a `Chunk` → key of the metadata that holds it, None: none does. By default its own name,
             then `page_label` (`page`); where there is neither, the node's own source, parent, offsets and embedding.
         principals: whom the caller speaks for, as for `Pruner.prune`; make one postprocessor for each, of one pruner.
