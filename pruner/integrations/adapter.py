@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from pruner.access import may_see
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, RequestError
 from pruner.fetching import FetchParent
@@ -32,6 +33,7 @@ __all__ = [
     "make_chunk",
     "missing",
     "outcome",
+    "visible",
 ]
 
 # What of a chunk a document's metadata may hold; id, text and score have their places in each framework.
@@ -172,6 +174,11 @@ def _can_be_read(name: str, value: object) -> bool:
     except RequestError:
         return False
     return True
+
+
+def visible(documents: Sequence[D], chunks: Chunks, principals: Collection[str]) -> list[D]:
+    """Return the documents that the caller may see: what callbacks and tracers are told of."""
+    return [document for document, chunk in zip(documents, chunks, strict=True) if may_see(chunk, principals)]
 
 
 def copies(

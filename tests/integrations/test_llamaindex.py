@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -111,6 +112,12 @@ def test_a_stored_postprocessor_has_its_dials_and_no_key(monkeypatch: pytest.Mon
     for read in (PrunerPostprocessor.from_dict(given.to_dict()), PrunerPostprocessor.from_json(given.to_json())):
         assert read.pruner.config.threshold == 4
         assert read.class_name() == "PrunerPostprocessor"
+
+
+def test_what_the_framework_gives_every_postprocessor_is_taken() -> None:
+    manager = CallbackManager()
+    made = PrunerPostprocessor(make_pruner(), callback_manager=manager)
+    assert made.callback_manager is manager
 
 
 def test_pruned_twice_the_grade_is_hidden_once() -> None:
