@@ -23,6 +23,7 @@ __all__ = [
     "Keys",
     "KeysField",
     "Mark",
+    "MissingExtraError",
     "NamesField",
     "Prunable",
     "PrunerField",
@@ -49,9 +50,13 @@ Prunable: TypeAlias = Pruner | PrunerConfig | Mapping[str, Any]
 D = TypeVar("D")
 
 
-def missing(module: str, package: str, extra: str) -> ConfigError:
-    """Return what to raise when the package that a module needs cannot be imported."""
-    return ConfigError(f'pruner.integrations.{module} needs {package}: pip install "listwise-pruner[{extra}]"')
+class MissingExtraError(ConfigError, ImportError):
+    """The package that an integration needs is not installed; caught as either of its bases."""
+
+
+def missing(module: str, package: str, extra: str) -> MissingExtraError:
+    """Return what to raise, from None, when the package that a module needs cannot be imported."""
+    return MissingExtraError(f'pruner.integrations.{module} needs {package}: pip install "listwise-pruner[{extra}]"')
 
 
 def as_pruner(given: Prunable) -> Pruner:

@@ -27,8 +27,8 @@ try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.utils import Secret, deserialize_callable, serialize_callable
     from haystack.utils.auth import SecretType
-except ImportError as error:
-    raise missing("haystack", "haystack-ai", "haystack") from error
+except ImportError:
+    raise missing("haystack", "haystack-ai", "haystack") from None
 
 __all__ = ["PrunerComponent"]
 

@@ -28,8 +28,8 @@ try:
     from langchain_core.callbacks import Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.runnables import Runnable, RunnableLambda
-except ImportError as error:
-    raise missing("langchain", "langchain-core", "langchain") from error
+except ImportError:
+    raise missing("langchain", "langchain-core", "langchain") from None
 
 __all__ = ["PrunerCompressor"]
 

@@ -31,8 +31,8 @@ try:
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
     from llama_index_instrumentation import get_dispatcher
-except ImportError as error:
-    raise missing("llamaindex", "llama-index-core", "llamaindex") from error
+except ImportError:
+    raise missing("llamaindex", "llama-index-core", "llamaindex") from None
 
 __all__ = ["PruneEndEvent", "PrunerPostprocessor"]
 

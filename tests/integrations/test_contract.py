@@ -2,6 +2,7 @@ import asyncio
 import copy
 import importlib
 import sys
+import traceback
 from typing import Any
 
 import pytest
@@ -178,15 +179,17 @@ def test_an_argument_that_there_is_not_is_refused_in_one_line(make: Any, name: s
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", [ConfigError, ImportError])
 @pytest.mark.parametrize(("module", "root", "package"), EXTRAS)
 def test_without_its_extra_the_import_says_what_to_install(
-    module: str, root: str, package: str, monkeypatch: pytest.MonkeyPatch
+    module: str, root: str, package: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [root, *sys.modules]:
         if name.partition(".")[0] == root:
             monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, f"pruner.integrations.{module}")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(kind) as caught:
         importlib.import_module(f"pruner.integrations.{module}")
     message = f'pruner.integrations.{module} needs {package}: pip install "listwise-pruner[{module}]"'
     assert str(caught.value) == message
+    assert len(traceback.format_exception(caught.value)) == len(traceback.format_exception(caught.value, chain=False))
