@@ -1,7 +1,9 @@
 """What the integrations share: a pruner from what a user has at hand, documents to chunks, and copies back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from decimal import Decimal
 from numbers import Real
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -156,21 +158,28 @@ def make_chunk(
         metadata: of the document.
         keys: from `lookup`.
         id: of the document.
-        score: the reranker's; none if it is no number.
+        score: the reranker's, also as a Decimal or written out; none if it is no number.
         known: fields that the document itself has, for where the metadata say nothing.
     """
     found = {name: value for name, value in known.items() if value is not None}
     for name, places in keys.items():
         if key := next((key for key in places if metadata.get(key) is not None), None):
             found[name] = metadata[key]
-    real = isinstance(score, Real) and not isinstance(score, bool)
-    own = {"text": text, "id": id, "score": float(score) if real else None, "metadata": metadata}  # type: ignore[arg-type]
+    own = {"text": text, "id": id, "score": _number(score), "metadata": metadata}
     try:
         return to_chunks([{**own, **found}])[0]
     except RequestError:
         readable = {name: value for name, value in found.items() if _can_be_read(name, value)}
         closed = {"acl": ()} if "acl" in found.keys() - readable.keys() else {}
         return to_chunks([{**own, **readable, **closed}])[0]
+
+
+def _number(given: object) -> float | None:
+    if isinstance(given, bool) or not isinstance(given, Real | Decimal | str):
+        return None
+    with suppress(ValueError, OverflowError):
+        return float(given)
+    return None
 
 
 def _can_be_read(name: str, value: object) -> bool:

@@ -178,6 +178,9 @@ def _copy(scored: NodeWithScore, text: str, mark: Mark) -> NodeWithScore:
     )
     if text != node.get_content(MetadataMode.NONE):
         node.set_content(text)
+        for offset in ("start_char_idx", "end_char_idx"):
+            if hasattr(node, offset):  # Of the text as it was.
+                setattr(node, offset, None)
     return scored.model_copy(update={"node": node})
 
 
