@@ -1,4 +1,7 @@
-"""No framework: a search function and a retriever object that return only what the answer needs."""
+"""No framework: a search function and a retriever object that return only what the answer needs.
+
+Run it, with `pip install ".[demo]"`: `python -m examples.plain_function`.
+"""
 
 from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments
 from pruner import Chunk
