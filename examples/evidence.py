@@ -1,6 +1,7 @@
 """From retrieved chunks to a checked answer: a comparison with an exception, over documents that overlap and disagree.
 
-Run it: `python examples/evidence.py`. The grades and the answer are written down here, so that no model is needed.
+Run it, with `pip install ".[sentences]"`: `python examples/evidence.py`.
+The grades and the answer are written down here, so that no model is needed.
 """
 
 import asyncio

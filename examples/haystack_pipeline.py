@@ -1,4 +1,7 @@
-"""Haystack: a pipeline of retriever, pruner and prompt builder. The prompt is printed where a model would read it."""
+"""Haystack: a pipeline of retriever, pruner and prompt builder. The prompt is printed where a model would read it.
+
+Run it, with `pip install ".[demo,haystack]"`: `python -m examples.haystack_pipeline`.
+"""
 
 import os
 from typing import Any
@@ -6,11 +9,14 @@ from typing import Any
 # Read when the framework is imported; without this it reports each run to its makers.
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
+# Ours is imported first, as it says which extra is missing.
+from pruner.integrations.haystack import PrunerComponent
+
+# isort: split
 from haystack import Document, Pipeline, component
 from haystack.components.builders import PromptBuilder
 
 from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments
-from pruner.integrations.haystack import PrunerComponent
 
 TEMPLATE = "Answer from this:\n{% for d in documents %}{{ d.content }}\n\n{% endfor %}Question: {{ query }}"
 

@@ -1,8 +1,15 @@
-"""LangChain: retrieve, prune, prompt, in one chain. The prompt is printed where a model would read it."""
+"""LangChain: retrieve, prune, prompt, in one chain. The prompt is printed where a model would read it.
+
+Run it, with `pip install ".[demo,langchain]"`: `python -m examples.langchain_chain`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+# Ours is imported first, as it says which extra is missing.
+from pruner.integrations.langchain import PrunerCompressor
+
+# isort: split
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate
@@ -10,7 +17,6 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 
 from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments
-from pruner.integrations.langchain import PrunerCompressor
 
 
 class Documentation(BaseRetriever):

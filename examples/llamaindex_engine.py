@@ -1,12 +1,18 @@
-"""LlamaIndex: a query engine with a retriever and the pruner. Its mock LLM repeats the prompt that it is given."""
+"""LlamaIndex: a query engine with a retriever and the pruner. Its mock LLM repeats the prompt that it is given.
 
+Run it, with `pip install ".[demo,llamaindex]"`: `python -m examples.llamaindex_engine`.
+"""
+
+# Ours is imported first, as it says which extra is missing.
+from pruner.integrations.llamaindex import PrunerPostprocessor
+
+# isort: split
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments
-from pruner.integrations.llamaindex import PrunerPostprocessor
 
 
 class Documentation(BaseRetriever):

@@ -1,4 +1,7 @@
-"""No framework: a search function and a retriever object that return only what the answer needs."""
+"""No framework: a search function and a retriever object that return only what the answer needs.
+
+Run it, with `pip install ".[demo]"`: `python -m examples.plain_function`.
+"""
 
 from examples.common import DEFAULT_QUESTION, corpus, pruner_from_arguments
 from pruner import Chunk
@@ -9,14 +12,14 @@ def main() -> None:
     """Ask."""
     pruner = pruner_from_arguments(__doc__)
 
-    @pruned(query="question", chunks="hits", pruner=pruner)
-    def search(question: str, k: int = 15) -> dict[str, list[Chunk]]:
-        return {"hits": corpus().search(question, k)}
+    @pruned(query="question", pruner=pruner)
+    def search(question: str, k: int = 15) -> list[Chunk]:
+        return corpus().search(question, k)
 
-    hits = search(DEFAULT_QUESTION)["hits"]
+    hits = search(DEFAULT_QUESTION)
     for chunk in hits:
         print(chunk.metadata["pruner"]["grade"], chunk.title)
-    print(f"{len(hits)} of {len(hits.result.decisions)} kept, status {hits.result.status}")  # type: ignore[attr-defined]
+    print(f"{len(hits)} of {len(hits.result.decisions)} kept, status {hits.result.status}")
 
     retriever = PrunedRetriever(corpus(), pruner)
     print(len(retriever.search(DEFAULT_QUESTION, 15)), "kept by the wrapped object")

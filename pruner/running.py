@@ -3,13 +3,17 @@
 import asyncio
 import atexit
 import os
+import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from threading import Thread, current_thread, local
 from typing import Any, TypeVar
 from weakref import finalize
+
+from pruner.errors import ConfigError
 
 __all__ = ["run_sync"]
 
@@ -21,13 +25,47 @@ _ENDING = 2.0
 
 
 def run_sync(make: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run to its end what `make` returns, whether this thread has a running loop or not; an interrupt cancels it."""
+    """Run to its end what `make` returns, whether this thread has a running loop or not; an interrupt cancels it.
+
+    Raises:
+        ConfigError: gevent has replaced half of what a loop and its thread are made of.
+    """
+    if gevent := _gevent():
+        return _run_beside(gevent.get_original("_thread", "start_new_thread"), make)
     future = asyncio.run_coroutine_threadsafe(make(), _loop())
     try:
         _await(future)
         return future.result()
     finally:
         future.cancel()
+
+
+def _gevent() -> Any:
+    """Return `gevent.monkey` where it has made greenlets of threads, and a selector of its own for them."""
+    monkey = sys.modules.get("gevent.monkey")
+    patched = {name: bool(monkey and monkey.is_module_patched(name)) for name in ("threading", "selectors")}
+    if len(set(patched.values())) > 1:
+        raise ConfigError("with gevent, prune_sync needs both threads and selectors patched: monkey.patch_all()")
+    return monkey if patched["threading"] else None
+
+
+def _run_beside(start: Callable[..., object], make: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Run in a thread of the operating system made for this call: that of the greenlets can run one loop only."""
+    done: Future[R] = Future()
+
+    async def call() -> None:
+        done.set_result(await make())
+
+    def run() -> None:
+        try:
+            asyncio.run(call())
+        except BaseException as error:  # noqa: BLE001 - it is the caller's.
+            if not done.done():
+                done.set_exception(error)
+
+    start(copy_context().run, (run,))
+    _await(done)
+    return done.result()
 
 
 class _Worker:

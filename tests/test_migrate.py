@@ -1,8 +1,10 @@
 """What docs/migrate.md says is what its script does."""
 
+import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from examples.migrate.run import PEERS, SERVERS, Worker, outcome
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "migrate.md").read_text(encoding="utf-8")
+COMPARED, _, OTHERS = PAGE.partition("## Retriever objects and tool loops")
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("|")]
 TABLE = {row[0]: row[1:] for row in ROWS if len(row) > 2}
 
@@ -18,9 +21,24 @@ TABLE = {row[0]: row[1:] for row in ROWS if len(row) > 2}
 def test_every_line_of_code_is_one_that_the_script_runs() -> None:
     code = "\n".join(path.read_text() for path in (ROOT / "examples" / "migrate").glob("*.py"))
     run = {line.strip() for line in code.splitlines()}
-    shown = [line for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+    shown = [line for block in re.findall(r"```python\n(.*?)```", COMPARED, re.DOTALL) for line in block.splitlines()]
     assert len(shown) > 15
     assert not [line for line in shown if line.strip() not in run]
+
+
+def test_the_retriever_and_the_tool_loop_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "replies").write_text('{"grades": [[1, 5], [2, 1], [3, 1], [4, 1]]}')
+    monkeypatch.setenv("PRUNER_MODEL", f"scripted:{tmp_path / 'replies'}")
+    monkeypatch.setenv("PRUNER_KEEP_TOP_K", "1")
+    names: dict[str, Any] = {"search": lambda words: json.dumps([{"text": f"{words} {n}"} for n in "abcd"])}
+    for block in re.findall(r"```python\n(.*?)```", OTHERS, re.DOTALL):
+        exec(block, names)
+    assert names["kept"] == ["Backups are kept for 14 days."]
+    said = names["run_tool"]("search", {"words": "backups"}, "q")
+    assert "backups d" not in said
+    omission = re.search(r'ask for "(\w+)"', said)
+    assert omission
+    assert "backups d" in names["run_tool"]("recall", {"id": omission[1]}, "q")
 
 
 def test_the_versions_are_those_that_the_script_installs() -> None:

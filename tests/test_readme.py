@@ -3,10 +3,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pruner import PrunerConfig, Reason, Status
+from tests.provider import Reply, as_json, serve
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,3 +71,28 @@ def test_the_run_that_the_readme_shows_prints_what_it_shows(tmp_path: Path) -> N
 def _without_counts(table: str) -> list[str]:
     """Tokens are counted by a table where this machine has one, else estimated; seconds differ anyway."""
     return re.sub(r"\d+", "#", table).split()
+
+
+ANSWERS = [
+    (as_json({"response": '{"grades": [[1, 1], [2, 1], [3, 5], [4, 1]]}'}), "ok", None, ["a", "b", "c"]),
+    (as_json({"response": "I would rather not."}), "fallback", "unparseable", ["a", "b", "c", "d"]),
+    (as_json({"error": "no such model"}), "fallback", "provider_error", ["a", "b", "c", "d"]),
+    (as_json([]), "fallback", "provider_error", ["a", "b", "c", "d"]),
+    (as_json({"response": None}), "fallback", "unparseable", ["a", "b", "c", "d"]),
+    (Reply(200, b"<html>"), "fallback", "provider_error", ["a", "b", "c", "d"]),
+    (Reply(500), "fallback", "provider_error", ["a", "b", "c", "d"]),
+    (None, "fallback", "provider_error", ["a", "b", "c", "d"]),
+]
+
+
+@pytest.mark.parametrize(("answer", "status", "reason", "kept"), ANSWERS)
+def test_the_backend_that_the_readme_writes_grades_and_fails_as_it_says(
+    answer: Reply | None, status: str, reason: str | None, kept: list[str]
+) -> None:
+    (block,) = re.findall(r"```python\n(import httpx2\n.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    with serve(answer or Reply()) as provider:
+        url = provider.url.removesuffix("/v1") if answer else "http://127.0.0.1:9"
+        exec(block.replace("http://localhost:11434", url).replace("PrunerConfig()", "PrunerConfig(timeout=2)"), names)
+        result = names["pruner"].prune_sync("q", ["a", "b", "c", "d"])
+    assert (result.status, result.reason, result.chunks) == (status, reason, kept)

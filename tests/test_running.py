@@ -15,7 +15,7 @@ import pytest
 
 from pruner import Pruner, PrunerConfig
 from pruner.running import run_sync
-from tests.provider import HANG, chat, serve
+from tests.provider import HANG, Reply, chat, serve
 
 CHUNKS = ["a", "b", "c", "d"]
 REPLY = chat('{"grades":[[1,1],[2,1],[3,5],[4,1]]}')
@@ -145,6 +145,67 @@ def test_a_process_ends_without_a_word_of_its_threads() -> None:
     with serve(REPLY) as provider:
         child = python(CALL + THREADS, provider.url)
         assert child.communicate(timeout=60) == ("ok ok ok ok\n", "")
+
+
+PATCHED = """
+from gevent import monkey
+monkey.patch_all({options})
+"""
+GREENLETS = """
+import gevent
+asked = [gevent.spawn(ask) for _ in range(4)]
+gevent.joinall(asked, timeout=30)
+print(*[each.value for each in asked], ask(), gevent.spawn(asyncio.run, inside()).get(timeout=30))
+"""
+
+
+AS_IT_WAS = "import warnings\nwarnings.simplefilter('ignore')\n"
+
+
+@pytest.mark.parametrize("code", [PATCHED + CALL, AS_IT_WAS + CALL + PATCHED], ids=["before", "after"])
+def test_greenlets_of_gevent_call_at_once_whether_it_came_before_our_import_or_after(code: str) -> None:
+    with serve(REPLY) as provider:
+        child = python(code.format(options="") + GREENLETS, provider.url)
+        assert child.communicate(timeout=60)[0] == "ok ok ok ok ok ok\n"
+
+
+@pytest.mark.parametrize("options", ["thread=False", "select=False"])
+def test_where_gevent_has_replaced_one_half_only_a_call_is_refused_in_one_line(options: str) -> None:
+    child = python(PATCHED.format(options=options) + CALL + "ask()", "http://127.0.0.1:9")
+    assert child.communicate(timeout=60)[1].endswith("threads and selectors patched: monkey.patch_all()\n")
+
+
+BESIDE = """
+import gevent
+from contextvars import ContextVar
+from pruner.running import run_sync
+name = ContextVar("name")
+async def fail():
+    raise KeyError(name.get())
+def caught():
+    name.set("mine")
+    try:
+        run_sync(fail)
+    except KeyError as error:
+        return error
+beats = []
+def beat():
+    while True:
+        beats.append(1)
+        gevent.sleep(0.01)
+gevent.spawn(beat)
+print(repr(gevent.spawn(caught).get(timeout=30)), ask(), len(beats) > 2)
+"""
+
+
+def test_a_greenlet_gets_what_is_raised_and_others_go_on_while_it_waits() -> None:
+    def slow(body: object) -> Reply:
+        threading.Event().wait(0.2)
+        return REPLY
+
+    with serve(slow) as provider:
+        child = python(PATCHED.format(options="") + CALL + BESIDE, provider.url)
+        assert child.communicate(timeout=60)[0] == "KeyError('mine') ok True\n"
 
 
 FORK = """

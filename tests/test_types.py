@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from pruner import Chunk, Grade, Pruner, PrunerConfig, PruneResult, prune, prune_sync
+from pruner.integrations.functions import PrunedRetriever, pruned
 from pruner.schema import GradingRequest, RawGrading
 
 
@@ -44,6 +45,46 @@ lowest: float = written.threshold
 key: SecretStr | None = written.api_key
 
 
+@pruned(pruner=written)
+def find(question: str, k: int = 3) -> list[str]:
+    return []
+
+
+@pruned(query="wanted", pruner={"threshold": 4})
+async def look_up(user: str, wanted: str) -> Sequence[Chunk]:
+    return []
+
+
+@pruned(chunks="hits")
+def hits(question: str) -> dict[str, list[str]]:
+    return {"hits": []}
+
+
+@pruned()
+def untold(question: str) -> Any:
+    return []
+
+
+class Shelf:
+    @pruned()
+    def search(self, query: str) -> tuple[dict[str, Any], ...]:
+        return ()
+
+    @classmethod
+    @pruned()
+    def made(cls, query: str) -> list[str]:
+        return []
+
+
+async def functions() -> list[str]:
+    found, chunks = find("q", k=2), await look_up("me", wanted="q")
+    titles = [chunk.title for chunk in chunks if chunks.result.status == "ok"]
+    rows = Shelf().search("q")
+    print(found.result.decisions[0].grade, titles, rows.result.reason, untold("q").result)
+    shelf = PrunedRetriever(Shelf(), written, query="query")
+    return [*found, *hits("q")["hits"], *Shelf.made("q"), *shelf.search("q")]
+
+
 async def main(store: Store, chunks: Sequence[dict[str, Any]], by_name: dict[str, str]) -> list[dict[str, Any]]:
     async with Pruner(written, backend=Mine(), counter=Words()) as pruner:
         for fetch in (store.section, store.either):
@@ -66,3 +107,30 @@ def test_a_program_of_a_user_passes_mypy_strict(tmp_path: Path) -> None:
     file.write_text(PROGRAM, encoding="utf-8")
     said, faults, code = api.run(["--strict", "--config-file", str(ROOT / "pyproject.toml"), str(file)])
     assert (said + faults, code) == ("Success: no issues found in 1 source file\n", 0)
+
+
+WRONG = """
+from pruner.integrations.functions import pruned
+
+@pruned()
+def find(question: str) -> list[str]:
+    return []
+
+find(3)
+find("q").results
+
+@pruned
+def bare(question: str) -> list[str]:
+    return []
+"""
+
+
+def test_what_is_wrong_with_a_decorated_function_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(WRONG, encoding="utf-8")
+    said, _, _ = api.run(["--strict", "--config-file", str(ROOT / "pyproject.toml"), str(file)])
+    assert [line.rpartition("[")[2] for line in said.splitlines() if "error" in line and "[" in line] == [
+        "arg-type]",
+        "attr-defined]",
+        "call-overload]",
+    ]

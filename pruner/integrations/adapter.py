@@ -1,12 +1,15 @@
 """What the integrations share: a pruner from what a user has at hand, documents to chunks, and copies back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from decimal import Decimal
 from numbers import Real
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from pruner.access import may_see
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, RequestError
 from pruner.fetching import FetchParent
@@ -22,6 +25,7 @@ __all__ = [
     "Keys",
     "KeysField",
     "Mark",
+    "MissingExtraError",
     "NamesField",
     "Prunable",
     "PrunerField",
@@ -32,6 +36,7 @@ __all__ = [
     "make_chunk",
     "missing",
     "outcome",
+    "visible",
 ]
 
 # What of a chunk a document's metadata may hold; id, text and score have their places in each framework.
@@ -47,9 +52,13 @@ Prunable: TypeAlias = Pruner | PrunerConfig | Mapping[str, Any]
 D = TypeVar("D")
 
 
-def missing(module: str, package: str, extra: str) -> ConfigError:
-    """Return what to raise when the package that a module needs cannot be imported."""
-    return ConfigError(f'pruner.integrations.{module} needs {package}: pip install "listwise-pruner[{extra}]"')
+class MissingExtraError(ConfigError, ImportError):
+    """The package that an integration needs is not installed; caught as either of its bases."""
+
+
+def missing(module: str, package: str, extra: str) -> MissingExtraError:
+    """Return what to raise, from None, when the package that a module needs cannot be imported."""
+    return MissingExtraError(f'pruner.integrations.{module} needs {package}: pip install "listwise-pruner[{extra}]"')
 
 
 def as_pruner(given: Prunable) -> Pruner:
@@ -70,8 +79,10 @@ def dials_of(given: Prunable) -> dict[str, Any]:
     """Return the dials as JSON values, without the key: the form in which a framework stores the pruner.
 
     Raises:
-        ConfigError: a dial is wrong.
+        ConfigError: a dial is wrong, or the pruner asks a backend of its caller's, which no dial names.
     """
+    if isinstance(given, Pruner) and not given._owned:
+        raise ConfigError("a Pruner with a backend of its own cannot be stored; make it anew where it is needed")
     return _config_of(given).model_dump(mode="json", exclude={"api_key"}, exclude_unset=True)
 
 
@@ -147,15 +158,14 @@ def make_chunk(
         metadata: of the document.
         keys: from `lookup`.
         id: of the document.
-        score: the reranker's; none if it is no number.
+        score: the reranker's, also as a Decimal or written out; none if it is no number.
         known: fields that the document itself has, for where the metadata say nothing.
     """
     found = {name: value for name, value in known.items() if value is not None}
     for name, places in keys.items():
         if key := next((key for key in places if metadata.get(key) is not None), None):
             found[name] = metadata[key]
-    real = isinstance(score, Real) and not isinstance(score, bool)
-    own = {"text": text, "id": id, "score": float(score) if real else None, "metadata": metadata}  # type: ignore[arg-type]
+    own = {"text": text, "id": id, "score": _number(score), "metadata": metadata}
     try:
         return to_chunks([{**own, **found}])[0]
     except RequestError:
@@ -164,12 +174,25 @@ def make_chunk(
         return to_chunks([{**own, **readable, **closed}])[0]
 
 
+def _number(given: object) -> float | None:
+    if isinstance(given, bool) or not isinstance(given, Real | Decimal | str):
+        return None
+    with suppress(ValueError, OverflowError):
+        return float(given)
+    return None
+
+
 def _can_be_read(name: str, value: object) -> bool:
     try:
         to_chunks([{"text": "", name: value}])
     except RequestError:
         return False
     return True
+
+
+def visible(documents: Sequence[D], chunks: Chunks, principals: Collection[str]) -> list[D]:
+    """Return the documents that the caller may see: what callbacks and tracers are told of."""
+    return [document for document, chunk in zip(documents, chunks, strict=True) if may_see(chunk, principals)]
 
 
 def copies(

@@ -15,8 +15,8 @@ from pruner.tokens import estimate
 
 try:
     from semchunk.semchunk import chunk as cut_prose
-except ImportError as error:
-    raise missing("agents", "semchunk", "agents") from error
+except ImportError:
+    raise missing("agents", "semchunk", "agents") from None
 
 __all__ = ["Conversation", "ToolText", "prune_tool_output", "prune_tool_output_sync"]
 

@@ -1,10 +1,10 @@
 """Any retrieval function or retriever object, without a framework."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import partial, wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from pydantic import BaseModel
 
@@ -17,19 +17,62 @@ from pruner.shared import prune, prune_sync
 __all__ = ["PrunedList", "PrunedRetriever", "pruned"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
+# Parameters that hold the question wherever they stand; without one of them the first parameter does.
+_QUESTIONS = ("query", "question", "q")
 ToChunk = Callable[[Any], str | Chunk | Mapping[str, Any]]
 
 
-class PrunedList(list[Any]):
+class PrunedList(list[T]):
     """The kept items, as a list, with how it came about.
 
     Attributes:
         result: the `PruneResult`: status, and a decision on each item that the function returned.
     """
 
-    def __init__(self, items: Iterable[Any], result: PruneResult[Any]) -> None:
+    def __init__(self, items: Iterable[T], result: PruneResult[Any]) -> None:
         super().__init__(items)
         self.result = result
+
+
+class _ListReturner(Protocol):
+    """Decorates what returns the list itself."""
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Awaitable[Iterable[T]]], /
+    ) -> Callable[P, Coroutine[Any, Any, PrunedList[T]]]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, Iterable[T]], /) -> Callable[P, PrunedList[T]]: ...
+
+    @overload
+    def __call__(self, function: Callable[..., Any], /) -> Any: ...
+
+
+@overload
+def pruned(
+    query: str | None = None,
+    chunks: None = None,
+    *,
+    pruner: Prunable | None = None,
+    to_chunk: ToChunk | None = None,
+    principals: str | None = None,
+    fetch_parent: FetchParent | None = None,
+) -> _ListReturner: ...
+
+
+@overload
+def pruned(
+    query: str | None = None,
+    chunks: str | None = None,
+    *,
+    pruner: Prunable | None = None,
+    to_chunk: ToChunk | None = None,
+    principals: str | None = None,
+    fetch_parent: FetchParent | None = None,
+) -> Callable[[F], F]: ...
 
 
 def pruned(
@@ -40,14 +83,15 @@ def pruned(
     to_chunk: ToChunk | None = None,
     principals: str | None = None,
     fetch_parent: FetchParent | None = None,
-) -> Callable[[F], F]:
+) -> Any:
     """Prune what a retrieval function returns, be it async or not.
 
     The kept items come as a `PrunedList`. A `Chunk` or mapping among them is a copy that carries its grade under
     `"pruner"` (a `Chunk` in its metadata); any other object is the function's own.
 
     Args:
-        query: the parameter that holds the question; by default the first, `self` and `cls` aside.
+        query: the parameter that holds the question; by default `query`, `question` or `q`, else the first, `self` and
+            `cls` aside.
         chunks: where in the returned mapping, dataclass or pydantic model the list is; by default it is the list.
         pruner: a `Pruner`, a `PrunerConfig` or a mapping of dials; by default what `prune()` uses.
         to_chunk: says how to read an item that is no str, `Chunk` or mapping with a `text`.
@@ -56,11 +100,13 @@ def pruned(
         fetch_parent: returns the parent of a `parent_id`, as for `prune()`.
 
     Raises:
-        ConfigError: a dial is wrong, or the function has no such parameter.
+        ConfigError: a dial is wrong, the function has no such parameter, or it is an async generator.
     """
+    if callable(query):
+        raise ConfigError("@pruned needs its parentheses: write @pruned()")
     made = None if pruner is None else as_pruner(pruner)
 
-    def decorate(function: F) -> F:
+    def decorate(function: Any) -> Any:
         if isinstance(function, classmethod | staticmethod):
             return type(function)(decorate(function.__func__))
         ask, ask_sync = (made.prune, made.prune_sync) if made else (prune, prune_sync)
@@ -71,12 +117,12 @@ def pruned(
 
 
 def _wrap(
-    function: F,
+    function: Callable[..., Any],
     read: Callable[..., dict[str, Any]],
     place: "_Place",
     ways: tuple[Callable[..., Any], Callable[..., Any]],
     to_chunk: ToChunk | None,
-) -> F:
+) -> Callable[..., Any]:
     ask, ask_sync = ways
 
     async def finish(awaited: Awaitable[Any], asked: dict[str, Any]) -> Any:
@@ -96,7 +142,7 @@ def _wrap(
         items, shown = place.get(returned, to_chunk)
         return place.put(returned, _kept(items, shown, ask_sync(chunks=shown, **read(*args, **kwargs))))
 
-    return asynchronous if _is_async(function) else synchronous  # type: ignore[return-value]
+    return asynchronous if _is_async(function) else synchronous
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
@@ -109,12 +155,15 @@ def _asked_reader(
 ) -> Callable[..., dict[str, Any]]:
     """Return what finds the question, and whom the caller speaks for, among the arguments of a call."""
     called = getattr(function, "__name__", type(function).__name__)
+    if inspect.isasyncgenfunction(function):
+        raise ConfigError(f"{called} is an async generator, which cannot be pruned; return a list from it")
     try:
         signature = inspect.signature(function)
     except ValueError:
         raise ConfigError(f"{called} does not say what its parameters are; wrap it in a function that does") from None
-    first = next((known for known in signature.parameters if known not in ("self", "cls")), "")
-    held = {"query": query or first} | ({"principals": principals} if principals else {})
+    known = [name for name in signature.parameters if name not in ("self", "cls")]
+    usual = next((name for name in (*_QUESTIONS, *known) if name in known), "")
+    held = {"query": query or usual} | ({"principals": principals} if principals else {})
     for what, parameter in held.items():
         if parameter not in signature.parameters:
             raise ConfigError(f"{called} has no parameter {parameter!r} that could hold the {what}")
@@ -148,7 +197,7 @@ class _Place:
         except (KeyError, AttributeError):
             raise RequestError(f"the function returned a {type(returned).__name__} without {name!r}") from None
 
-    def put(self, returned: Any, kept: PrunedList) -> Any:
+    def put(self, returned: Any, kept: PrunedList[Any]) -> Any:
         """Return the same with the kept items in place of the list; what was returned stays as it was."""
         if self.name is None:
             return kept
@@ -171,7 +220,7 @@ def _shown(item: Any) -> Any:
     return dict(item) if isinstance(item, Mapping) else item
 
 
-def _kept(items: Sequence[Any], shown: Sequence[Any], result: PruneResult[Any]) -> PrunedList:
+def _kept(items: Sequence[Any], shown: Sequence[Any], result: PruneResult[Any]) -> PrunedList[Any]:
     return PrunedList(copies(items, shown, result, _copy), result)
 
 
@@ -189,8 +238,9 @@ class PrunedRetriever:
     """A retriever whose `retrieve`, `search` and their `a…` forms return pruned results; all else is as it was.
 
     Args:
-        retriever: any object with such a method, async or not; the question is its first argument.
+        retriever: any object with such a method, async or not.
         pruner: a `Pruner`, a `PrunerConfig` or a mapping of dials; by default what `prune()` uses.
+        query: the methods' parameter that holds the question; by default as in `pruned`.
         chunks: where in the returned value the list is, as in `pruned`.
         to_chunk: how to read an item, as in `pruned`.
         principals: the methods' parameter that holds whom the caller speaks for, as in `pruned`.
@@ -207,6 +257,7 @@ class PrunedRetriever:
         retriever: Any,
         pruner: Prunable | None = None,
         *,
+        query: str | None = None,
         chunks: str | None = None,
         to_chunk: ToChunk | None = None,
         principals: str | None = None,
@@ -216,13 +267,23 @@ class PrunedRetriever:
         if not methods:
             raise ConfigError(f"a {type(retriever).__name__} has none of the methods {', '.join(self._METHODS)}")
         self._retriever = retriever
-        decorate = pruned(
-            chunks=chunks, pruner=pruner, to_chunk=to_chunk, principals=principals, fetch_parent=fetch_parent
-        )
+        self._options: dict[str, Any] = {
+            "pruner": None if pruner is None else as_pruner(pruner),
+            "query": query,
+            "chunks": chunks,
+            "to_chunk": to_chunk,
+            "principals": principals,
+            "fetch_parent": fetch_parent,
+        }
+        decorate = pruned(**self._options)
         self._pruned = {name: decorate(getattr(retriever, name)) for name in methods}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as what it was made from; the pruner is pickled as its dials without the key."""
+        return partial(type(self), **self._options), (self._retriever,)
 
     def __getattr__(self, name: str) -> Any:
         """Return the pruned method, or what the retriever itself has."""
-        if name.startswith("_"):  # Copy and pickle ask before there is a retriever.
+        if name.startswith("_"):  # Python itself asks for such.
             raise AttributeError(name)
         return self._pruned.get(name) or getattr(self._retriever, name)

@@ -27,8 +27,8 @@ try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.utils import Secret, deserialize_callable, serialize_callable
     from haystack.utils.auth import SecretType
-except ImportError as error:
-    raise missing("haystack", "haystack-ai", "haystack") from error
+except ImportError:
+    raise missing("haystack", "haystack-ai", "haystack") from None
 
 __all__ = ["PrunerComponent"]
 
@@ -78,7 +78,8 @@ class PrunerComponent:
     The pruner is made at warm-up, so that a stored pipeline can be read without a key.
 
     Args:
-        pruner: a mapping of dials, a `PrunerConfig` or a `Pruner`. `to_dict()` stores it as its dials.
+        pruner: a mapping of dials, a `PrunerConfig` or a `Pruner`. `to_dict()` stores it as its dials,
+            and refuses one with a backend of your own.
         api_key: the provider's key, stored as a `Secret`; else it comes from the config, or from the environment.
         metadata_keys: field of a `Chunk` → key of the meta that holds it, None: none does. By default its own name,
             then `page_number` (`page`) and `split_idx_start` (`start_char`); the embedding is the document's own.
@@ -98,11 +99,17 @@ class PrunerComponent:
     ) -> None:
         if api_key and isinstance(pruner, Pruner):
             raise ConfigError("a Pruner has its key already: give api_key with dials or a PrunerConfig")
-        self.dials = dials_of(pruner)
+        if not isinstance(pruner, Pruner):
+            dials_of(pruner)  # A wrong dial is told here, not at warm-up.
         self._keys = lookup(metadata_keys or {}, page="page_number", start_char="split_idx_start")
         self.metadata_keys = dict(metadata_keys or {})
         self.fetch_parent = fetch_parent
         self._maker = _Maker(pruner, api_key)
+
+    @property
+    def dials(self) -> dict[str, Any]:
+        """The dials, as they are stored."""
+        return dials_of(self._maker.given)
 
     @property
     def api_key(self) -> Secret | None:

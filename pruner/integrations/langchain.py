@@ -20,6 +20,7 @@ from pruner.integrations.adapter import (
     make_chunk,
     missing,
     outcome,
+    visible,
 )
 from pruner.schema import PruneResult
 
@@ -27,8 +28,8 @@ try:
     from langchain_core.callbacks import Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.runnables import Runnable, RunnableLambda
-except ImportError as error:
-    raise missing("langchain", "langchain-core", "langchain") from error
+except ImportError:
+    raise missing("langchain", "langchain-core", "langchain") from None
 
 __all__ = ["PrunerCompressor"]
 
@@ -36,10 +37,12 @@ __all__ = ["PrunerCompressor"]
 class PrunerCompressor(BaseDocumentCompressor):
     """Keeps the documents that the answer needs; each is a copy with its grade in `metadata["pruner"]`.
 
-    Callbacks see a run `PrunerCompressor`, whose outputs hold the decisions on all documents and the status.
+    Callbacks see a run `PrunerCompressor`. Its inputs are the documents that the principals may see, its outputs those
+    kept, the decisions on all and the status.
 
     Args:
-        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `model_dump()` stores it as its dials.
+        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `model_dump()` stores it as its dials,
+            and refuses one with a backend of your own.
         score_key: key of the metadata that holds the reranker's score; documents without it have none.
         metadata_keys: field of a `Chunk` → key of the metadata that holds it, None: none does. By default its own name,
             then `source` (`source_id`), `doc_id` (`parent_id`) and `start_index` (`start_char`).
@@ -83,26 +86,28 @@ class PrunerCompressor(BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
         """Prune; documents in reranker order, best first. Faults of the provider never raise."""
-        given = {"query": query, "documents": documents}
-        return self._run().invoke(given, {"callbacks": callbacks})["documents"]  # type: ignore[no-any-return]
+        run, seen = self._run(documents, query)
+        return run.invoke(seen, {"callbacks": callbacks})["documents"]  # type: ignore[no-any-return]
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
         """Prune; documents in reranker order, best first. Faults of the provider never raise."""
-        given = {"query": query, "documents": documents}
-        return (await self._run().ainvoke(given, {"callbacks": callbacks}))["documents"]  # type: ignore[no-any-return]
+        run, seen = self._run(documents, query)
+        return (await run.ainvoke(seen, {"callbacks": callbacks}))["documents"]  # type: ignore[no-any-return]
 
-    def _run(self) -> Runnable[dict[str, Any], dict[str, Any]]:
-        return RunnableLambda(self._prune, self._aprune, name=type(self).__name__)
+    def _run(self, documents: Sequence[Document], query: str) -> tuple[Runnable[Any, dict[str, Any]], dict[str, Any]]:
+        """Return the run, and its inputs as callbacks see them: without what the caller may not see."""
+        chunks = self._to_chunks(documents)
 
-    def _prune(self, given: dict[str, Any]) -> dict[str, Any]:
-        chunks = self._to_chunks(given["documents"])
-        return _outputs(given["documents"], chunks, self.pruner.prune_sync(given["query"], chunks, **self._asked()))
+        def prune(seen: dict[str, Any]) -> dict[str, Any]:
+            return _outputs(documents, chunks, self.pruner.prune_sync(query, chunks, **self._asked()))
 
-    async def _aprune(self, given: dict[str, Any]) -> dict[str, Any]:
-        chunks = self._to_chunks(given["documents"])
-        return _outputs(given["documents"], chunks, await self.pruner.prune(given["query"], chunks, **self._asked()))
+        async def aprune(seen: dict[str, Any]) -> dict[str, Any]:
+            return _outputs(documents, chunks, await self.pruner.prune(query, chunks, **self._asked()))
+
+        seen = {"query": query, "documents": visible(documents, chunks, self.principals)}
+        return RunnableLambda(prune, aprune, name=type(self).__name__), seen
 
     def _asked(self) -> dict[str, Any]:
         names = {"principals": self.principals, "required_query_ids": self.required_query_ids}

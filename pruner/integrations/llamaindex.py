@@ -22,6 +22,7 @@ from pruner.integrations.adapter import (
     make_chunk,
     missing,
     outcome,
+    visible,
 )
 from pruner.schema import Chunk, PruneResult
 
@@ -30,8 +31,8 @@ try:
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
     from llama_index_instrumentation import get_dispatcher
-except ImportError as error:
-    raise missing("llamaindex", "llama-index-core", "llamaindex") from error
+except ImportError:
+    raise missing("llamaindex", "llama-index-core", "llamaindex") from None
 
 __all__ = ["PruneEndEvent", "PrunerPostprocessor"]
 
@@ -55,11 +56,12 @@ class PruneEndEvent(ReRankEndEvent):
 class PrunerPostprocessor(BaseNodePostprocessor):
     """Keeps the nodes that the answer needs; each is a copy with its grade in `metadata["pruner"]`.
 
-    The grade is not shown to the generator or an embedding model. Instrumentation sees a `ReRankStartEvent` and a
-    `PruneEndEvent`.
+    The grade is not shown to the generator or an embedding model. Instrumentation sees a `ReRankStartEvent` with the
+    nodes that the principals may see, and a `PruneEndEvent`.
 
     Args:
-        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `to_dict()` stores it as its dials.
+        pruner: a `Pruner`, a `PrunerConfig`, or a mapping of dials. `to_dict()` stores it as its dials,
+            and refuses one with a backend of your own.
         metadata_keys: field of a `Chunk` → key of the metadata that holds it, None: none does. By default its own name,
             then `page_label` (`page`); where there is neither, the node's own source, parent, offsets and embedding.
         principals: whom the caller speaks for, as for `Pruner.prune`; make one postprocessor for each, of one pruner.
@@ -69,6 +71,7 @@ class PrunerPostprocessor(BaseNodePostprocessor):
 
     Raises:
         ConfigError: a dial is wrong, or a key, an extra or a model is missing.
+        TypeError: there is no such argument.
     """
 
     pruner: PrunerField
@@ -87,6 +90,7 @@ class PrunerPostprocessor(BaseNodePostprocessor):
         fetch_parent: FetchParent | None = None,
         **framework: Any,
     ) -> None:
+        _refuse_unknown(type(self), framework)
         super().__init__(  # type: ignore[call-arg]
             pruner=pruner,
             metadata_keys=metadata_keys or {},
@@ -123,14 +127,23 @@ class PrunerPostprocessor(BaseNodePostprocessor):
     def _begin(self, nodes: list[NodeWithScore], bundle: QueryBundle | None) -> tuple[str, Chunks]:
         if bundle is None:
             raise RequestError("there is nothing to prune by: give query_str or query_bundle")
-        started = ReRankStartEvent(query=bundle, nodes=nodes, top_n=len(nodes), model_name=self.pruner.model)
-        _dispatcher.event(started)
         keys = lookup(self.metadata_keys, page="page_label")
-        return bundle.query_str, [_to_chunk(node, keys) for node in nodes]
+        chunks = [_to_chunk(node, keys) for node in nodes]
+        seen = visible(nodes, chunks, self.principals)
+        started = ReRankStartEvent(query=bundle, nodes=seen, top_n=len(seen), model_name=self.pruner.model)
+        _dispatcher.event(started)
+        return bundle.query_str, chunks
 
     def _asked(self) -> dict[str, Any]:
         names = {"principals": self.principals, "required_query_ids": self.required_query_ids}
         return {**names, "fetch_parent": self.fetch_parent}
+
+
+def _refuse_unknown(made: type[BaseNodePostprocessor], given: Mapping[str, object]) -> None:
+    """Refuse what the framework would pass over: under a misspelt name, an `acl` would be read by nobody."""
+    if unknown := given.keys() - made.model_fields.keys() - {"class_name"}:
+        taken = ", ".join(made.model_fields)
+        raise TypeError(f"{made.__name__} takes no argument {min(unknown)!r}; it takes {taken}")
 
 
 def _end(nodes: list[NodeWithScore], chunks: Chunks, result: PruneResult[Any]) -> list[NodeWithScore]:
@@ -165,6 +178,9 @@ def _copy(scored: NodeWithScore, text: str, mark: Mark) -> NodeWithScore:
     )
     if text != node.get_content(MetadataMode.NONE):
         node.set_content(text)
+        for offset in ("start_char_idx", "end_char_idx"):
+            if hasattr(node, offset):  # Of the text as it was.
+                setattr(node, offset, None)
     return scored.model_copy(update={"node": node})
 
 

@@ -2,12 +2,18 @@ import asyncio
 import copy
 import importlib
 import sys
+import traceback
 from typing import Any
 
 import pytest
 
 from pruner import BackendError, ConfigError, Reason
 from pruner.backends.scripted import Answer
+from pruner.integrations.agents import prune_tool_output_sync
+from pruner.integrations.functions import PrunedRetriever, pruned
+from pruner.integrations.haystack import PrunerComponent
+from pruner.integrations.langchain import PrunerCompressor
+from pruner.integrations.llamaindex import PrunerPostprocessor
 from pruner.schema import RawGrading
 from tests.integrations.harness import HARNESSES, Harness
 from tests.integrations.scripted import make_pruner, pairs, requests_of
@@ -25,6 +31,12 @@ EXTRAS = [
     ("haystack", "haystack", "haystack-ai"),
     ("agents", "semchunk", "semchunk"),
 ]
+
+
+class _Store:
+    def search(self, query: str) -> list[str]:
+        return []
+
 
 each = pytest.mark.parametrize("harness", [pytest.param(harness, id=harness.name) for harness in HARNESSES])
 
@@ -145,15 +157,39 @@ def test_a_bug_is_not_a_fault(harness: Harness) -> None:
         harness.prune(make_pruner(ZeroDivisionError()), "q", harness.docs())
 
 
+@pytest.mark.parametrize("name", ["metadata_key", "principal", "acl", "top_n"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **given: PrunerCompressor(make_pruner(), **given),
+        lambda **given: PrunerCompressor.model_validate({"pruner": make_pruner(), **given}),
+        lambda **given: PrunerPostprocessor(make_pruner(), **given),
+        lambda **given: PrunerPostprocessor.from_dict({"pruner": make_pruner(), **given}),
+        lambda **given: PrunerPostprocessor.model_validate({"pruner": make_pruner(), **given}),
+        lambda **given: PrunerComponent(make_pruner(), **given),
+        lambda **given: PrunerComponent(make_pruner()).run(query="q", documents=[], **given),
+        lambda **given: pruned(pruner=make_pruner(), **given),
+        lambda **given: PrunedRetriever(_Store(), make_pruner(), **given),
+        lambda **given: prune_tool_output_sync("q", [], pruner=make_pruner(), **given),
+    ],
+)
+def test_an_argument_that_there_is_not_is_refused_in_one_line(make: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=name) as caught:
+        make(**{name: ["staff"]})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [ConfigError, ImportError])
 @pytest.mark.parametrize(("module", "root", "package"), EXTRAS)
 def test_without_its_extra_the_import_says_what_to_install(
-    module: str, root: str, package: str, monkeypatch: pytest.MonkeyPatch
+    module: str, root: str, package: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [root, *sys.modules]:
         if name.partition(".")[0] == root:
             monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, f"pruner.integrations.{module}")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(kind) as caught:
         importlib.import_module(f"pruner.integrations.{module}")
     message = f'pruner.integrations.{module} needs {package}: pip install "listwise-pruner[{module}]"'
     assert str(caught.value) == message
+    assert len(traceback.format_exception(caught.value)) == len(traceback.format_exception(caught.value, chain=False))

@@ -1,9 +1,10 @@
 import asyncio
 import copy
 import json
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -46,6 +47,57 @@ def test_the_query_is_found_by_the_name_of_its_parameter(call: Any) -> None:
 
     call(find)
     assert "the question" in requests_of(pruner)[0].user
+
+
+@pytest.mark.parametrize("name", ["query", "question", "q"])
+def test_a_parameter_named_for_it_holds_the_question_wherever_it_stands(name: str) -> None:
+    pruner, names = make_pruner(GRADES, GRADES), dict[str, Any]()
+    exec(f"def search(collection, k=3, {name}='', *more): return {TEXTS}", names)
+    find = PrunedRetriever(SimpleNamespace(search=names["search"]), pruner).search
+    find("terms", 5, "the question")
+    find("terms", **{name: "the question"})
+    assert all("the question" in r.user and "terms" not in r.user for r in requests_of(pruner))
+
+
+class Collections:
+    def search(self, collection: str, wanted: str) -> list[str]:
+        return TEXTS
+
+    async def asearch(self, collection: str, wanted: str) -> list[str]:
+        return TEXTS
+
+
+def test_a_retriever_is_told_which_parameter_holds_the_question() -> None:
+    pruner = make_pruner(GRADES, GRADES)
+    store = PrunedRetriever(Collections(), pruner, query="wanted")
+    assert store.search("terms", "the question") == KEPT
+    assert asyncio.run(store.asearch("terms", wanted="the question")) == KEPT
+    assert all("the question" in r.user and "terms" not in r.user for r in requests_of(pruner))
+    with pytest.raises(ConfigError, match="has no parameter 'query' that could hold the query"):
+        PrunedRetriever(Collections(), pruner, query="query")
+
+
+def test_without_its_parentheses_the_decorator_says_so() -> None:
+    bare: Any = pruned
+    with pytest.raises(ConfigError, match=r"write @pruned\(\)"):
+        bare(lambda query: TEXTS)
+
+
+def test_an_async_generator_is_refused_at_once_and_a_generator_is_not() -> None:
+    async def stream(query: str) -> Any:
+        for text in TEXTS:
+            yield text
+
+    def each(query: str) -> Iterator[str]:
+        yield from TEXTS
+
+    class Streams:
+        search = staticmethod(stream)
+
+    for wrap in (lambda: pruned(pruner=make_pruner())(stream), lambda: PrunedRetriever(Streams(), make_pruner())):
+        with pytest.raises(ConfigError, match="stream is an async generator, which cannot be pruned; return a list"):
+            wrap()
+    assert pruned(pruner=make_pruner(GRADES))(each)("q") == KEPT
 
 
 def test_a_default_counts_as_the_query() -> None:
@@ -287,6 +339,21 @@ def test_what_has_no_such_method_is_no_retriever() -> None:
         PrunedRetriever(object(), make_pruner())
 
 
-def test_a_retriever_can_be_copied() -> None:
-    made = PrunedRetriever(Retriever(), make_pruner(GRADES))
-    assert copy.copy(made).name == "mine"
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_retriever_can_be_copied(copied: Any) -> None:
+    made = copied(PrunedRetriever(Retriever(), make_pruner(GRADES)))
+    assert (made.name, made.retrieve("q")) == ("mine", KEPT)
+
+
+def test_a_pickled_retriever_prunes_and_has_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    replies = tmp_path / "replies"
+    replies.write_text(GRADES)
+    dials = {"model": f"scripted:{replies}", "api_key": "sk-secret"}
+    pickled = pickle.dumps(PrunedRetriever(Collections(), dials, query="wanted"))
+    assert b"sk-" not in pickled
+    assert pickle.loads(pickled).search("terms", "q") == KEPT
+
+
+def test_a_retriever_with_a_backend_of_its_own_is_not_pickled() -> None:
+    with pytest.raises(TypeError, match="cannot be pickled; make it anew"):
+        pickle.dumps(PrunedRetriever(Collections(), make_pruner()))

@@ -113,7 +113,8 @@ def test_a_stored_component_has_its_dials_and_no_key(given: Any) -> None:
 
 
 def test_the_dials_of_a_pruner_that_was_given_are_stored() -> None:
-    assert PrunerComponent(make_pruner(threshold=4)).to_dict()["init_parameters"]["pruner"] == {"threshold": 4.0}
+    given = Pruner(PrunerConfig(threshold=4, api_key=SecretStr("sk-secret")))
+    assert PrunerComponent(given).to_dict()["init_parameters"]["pruner"] == {"threshold": 4.0}
 
 
 def test_a_key_given_as_token_is_never_stored() -> None:

@@ -1,4 +1,6 @@
 import asyncio
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -109,7 +111,7 @@ def test_callbacks_see_an_error() -> None:
     assert [type(error) for error in listener.errors] == [ZeroDivisionError]
 
 
-@pytest.mark.parametrize("score", [0.1, np.float32(0.1), 0])
+@pytest.mark.parametrize("score", [0.1, np.float32(0.1), 0, Decimal("0.1"), Fraction(1, 10), "0.1", " 1e-1 ", "-3"])
 def test_the_score_is_read_from_the_named_key(score: Any) -> None:
     pruner = make_pruner(pairs(5, 5), min_score=0.5, keep_top_k=0)
     documents = [Document("low", metadata={"s": score}), Document("high", metadata={"s": 0.9}), Document("none")]
@@ -117,7 +119,7 @@ def test_the_score_is_read_from_the_named_key(score: Any) -> None:
     assert [d.page_content for d in kept] == ["high", "none"]
 
 
-@pytest.mark.parametrize("score", [None, "0.1", True, [1], float("nan")])
+@pytest.mark.parametrize("score", [None, "", "low", "0.1.2", True, [1], float("nan"), "nan", Decimal("sNaN"), 10**400])
 def test_what_is_no_score_counts_as_none(score: Any) -> None:
     pruner = make_pruner(pairs(5), min_score=0.5, keep_top_k=0)
     documents = [Document("one", metadata={"relevance_score": score})]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -97,6 +98,18 @@ def test_the_kind_of_a_node_stays() -> None:
     assert {type(node.node) for node in kept} == {ImageNode}
 
 
+@pytest.mark.parametrize("dials", [{"extract": True}, {"expand": "section"}], ids=["extract", "expand"])
+def test_the_offsets_of_another_text_are_not_kept(dials: dict[str, Any]) -> None:
+    text = "Rice is boiled. Backups are kept for 14 days. The choir meets on Tuesday."
+    node = TextNode(text=text, start_char_idx=10, end_char_idx=10 + len(text), metadata={"parent_id": "p"})
+    made = PrunerPostprocessor(make_pruner(pairs(5), keep_top_k=0, **dials), fetch_parent=lambda name: f"More. {text}")
+    (kept,) = made.postprocess_nodes([NodeWithScore(node=node)], query_str="How long are backups kept?")
+    assert isinstance(kept.node, TextNode)
+    assert kept.node.text != text
+    assert (kept.node.start_char_idx, kept.node.end_char_idx) == (None, None)
+    assert (node.start_char_idx, node.end_char_idx) == (10, 10 + len(text))
+
+
 def test_metadata_for_the_generator_is_not_text_of_the_chunk() -> None:
     pruner = make_pruner(GRADES)
     nodes = [NodeWithScore(node=TextNode(text=text, metadata={"file_path": "/srv/x"})) for text in TEXTS]
@@ -111,6 +124,12 @@ def test_a_stored_postprocessor_has_its_dials_and_no_key(monkeypatch: pytest.Mon
     for read in (PrunerPostprocessor.from_dict(given.to_dict()), PrunerPostprocessor.from_json(given.to_json())):
         assert read.pruner.config.threshold == 4
         assert read.class_name() == "PrunerPostprocessor"
+
+
+def test_what_the_framework_gives_every_postprocessor_is_taken() -> None:
+    manager = CallbackManager()
+    made = PrunerPostprocessor(make_pruner(), callback_manager=manager)
+    assert made.callback_manager is manager
 
 
 def test_pruned_twice_the_grade_is_hidden_once() -> None:

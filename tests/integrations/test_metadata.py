@@ -12,7 +12,7 @@ from haystack.components.preprocessors import DocumentSplitter
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_classic.retrievers import ContextualCompressionRetriever
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document as LangChainDocument
 from langchain_core.retrievers import BaseRetriever
 from langchain_text_splitters import RecursiveCharacterTextSplitter
@@ -22,7 +22,7 @@ from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNode
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.event_handlers import BaseEventHandler
 
-from pruner import ConfigError, Pruner, PruneResult, RequestError
+from pruner import BackendError, ConfigError, Pruner, PruneResult, Reason, RequestError
 from pruner.integrations import haystack, langchain, llamaindex
 from pruner.integrations.adapter import METADATA_FIELDS, lookup, make_chunk
 from pruner.integrations.haystack import PrunerComponent
@@ -302,6 +302,57 @@ def test_an_event_says_which_sub_queries_are_uncovered() -> None:
     finally:
         root.event_handlers.remove(listener)
     assert [e.uncovered_query_ids for e in listener.heard if isinstance(e, PruneEndEvent)] == [["z"]]
+
+
+class Runs(BaseCallbackHandler):
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def on_chain_start(self, serialized: Any, inputs: Any, **kwargs: Any) -> None:
+        self.heard.append((serialized, inputs, kwargs))
+
+    def on_chain_end(self, outputs: Any, **kwargs: Any) -> None:
+        self.heard.append((outputs, kwargs))
+
+    def on_chain_error(self, error: BaseException, **kwargs: Any) -> None:
+        self.heard.append((error, kwargs))
+
+
+def _of_langchain(made: PrunerCompressor, metadata: list[dict[str, Any]], use_async: bool) -> list[Any]:
+    runs, documents = Runs(), [LangChainDocument(f"text {n}", metadata=m) for n, m in enumerate(metadata)]
+    if use_async:
+        asyncio.run(made.acompress_documents(documents, "q", callbacks=[runs]))
+    else:
+        made.compress_documents(documents, "q", callbacks=[runs])
+    return runs.heard
+
+
+def _of_llamaindex(made: PrunerPostprocessor, metadata: list[dict[str, Any]], use_async: bool) -> list[Any]:
+    nodes = [NodeWithScore(node=TextNode(text=f"text {n}", metadata=m)) for n, m in enumerate(metadata)]
+    root, listener = get_dispatcher(), Listener(heard=[])
+    root.add_event_handler(listener)
+    try:
+        if use_async:
+            asyncio.run(made.apostprocess_nodes(nodes, query_str="q"))
+        else:
+            made.postprocess_nodes(nodes, query_str="q")
+    finally:
+        root.event_handlers.remove(listener)
+    return listener.heard
+
+
+@pytest.mark.parametrize("use_async", [False, True])
+@pytest.mark.parametrize("answer", [ALL, BackendError(Reason.AUTH)], ids=["graded", "fallback"])
+@pytest.mark.parametrize(("make", "report"), [(PrunerCompressor, _of_langchain), (PrunerPostprocessor, _of_llamaindex)])
+@pytest.mark.parametrize("acl", [["hr"], [], {"odd": object()}], ids=str)
+def test_what_a_caller_may_not_see_is_reported_to_no_listener(
+    make: Any, report: Any, answer: Any, acl: Any, use_async: bool
+) -> None:
+    made = make(make_pruner(answer, keep_top_k=0), metadata_keys={"acl": "groups"}, principals=["staff"])
+    heard = report(made, [{}, {"groups": acl}, {"groups": ["staff"]}], use_async)
+    said = repr(heard)
+    assert len(heard) == 2
+    assert ("text 0" in said, "text 1" in said, "text 2" in said) == (True, False, True)
 
 
 OPTIONS: dict[str, Any] = {"metadata_keys": {"acl": "groups", "page": None}}

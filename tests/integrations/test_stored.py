@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from haystack import Pipeline
 from haystack.utils import Secret
 from pydantic import SecretStr
+from pydantic_core import PydanticSerializationError
 
-from pruner import Pruner, PrunerConfig
+from pruner import ConfigError, Pruner, PrunerConfig
 from pruner.integrations.haystack import PrunerComponent
 from pruner.integrations.langchain import PrunerCompressor
 from pruner.integrations.llamaindex import PrunerPostprocessor
@@ -88,6 +90,30 @@ def test_a_pruner_with_a_backend_of_its_own_is_not_pickled(make: Any, pruner_of:
     with pytest.raises(TypeError, match="cannot be pickled; make it anew"):
         pickle.dumps(made)
     assert pruner_of(made) is pruner
+
+
+def _in_pipeline(pruner: Pruner) -> Pipeline:
+    made = Pipeline()
+    made.add_component("pruner", PrunerComponent(pruner))
+    return made
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        lambda pruner: PrunerCompressor(pruner).model_dump(),
+        lambda pruner: PrunerCompressor(pruner).model_dump_json(),
+        lambda pruner: PrunerPostprocessor(pruner).to_dict(),
+        lambda pruner: PrunerPostprocessor(pruner).to_json(),
+        lambda pruner: PrunerComponent(pruner).to_dict(),
+        lambda pruner: _in_pipeline(pruner).dumps(),
+    ],
+)
+def test_a_pruner_with_a_backend_of_its_own_is_not_stored_as_another_model(store: Any) -> None:
+    with pytest.raises((ConfigError, PydanticSerializationError)) as caught:
+        store(make_pruner())
+    assert "a Pruner with a backend of its own cannot be stored; make it anew" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("model", [PrunerCompressor, PrunerPostprocessor])
