@@ -23,6 +23,8 @@ T = TypeVar("T")
 Mode: TypeAlias = Literal["off", "shadow", "ab", "on"]
 
 _MODES = ("off", "shadow", "ab", "on")
+# Bytes that a result takes for each chunk, beside its text.
+_SIZE = 2_000
 PRUNER, BASELINE = "pruner", "baseline"
 
 
@@ -158,8 +160,10 @@ class Rollout:
             return
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         known = {"time": time, **call.about, "mode": self._mode}
-        content = {"query": call.query, "chunks": result.given_texts} if self._log_content else {}
-        self._log.put(lambda: {**known, **_line(result, baseline), **content})
+        texts, kept = result.given_texts, _kept(baseline.decisions)
+        content = {"query": call.query, "chunks": texts} if self._log_content else {}
+        size = sum(map(len, texts)) + _SIZE * len(texts)
+        self._log.put(lambda: {**known, **_line(result, kept), **content}, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +222,8 @@ def _hash(salt: str, key: str) -> str:
     return hashlib.sha256(f"{salt}\0{key}".encode(errors="surrogatepass")).hexdigest()
 
 
-def _line(result: PruneResult[T], baseline: PruneResult[T]) -> dict[str, Any]:
-    decisions = result.decisions
+def _line(result: PruneResult[T], baseline: list[int]) -> dict[str, Any]:
+    decisions, tokens = result.decisions, list(result.tokens)  # Before the trace, which counts them one by one.
     columns = {name: [getattr(d, field) for d in decisions] for name, field in _COLUMNS.items()}
     usage, trace = result.usage, result.trace
     return {
@@ -228,9 +232,9 @@ def _line(result: PruneResult[T], baseline: PruneResult[T]) -> dict[str, Any]:
         "reason": result.reason,
         "n": len(decisions),
         "kept": _kept(result.decisions),
-        "baseline": _kept(baseline.decisions),
+        "baseline": baseline,
         **columns,
-        "tokens": list(result.tokens),
+        "tokens": tokens,
         "usage": {name: getattr(usage, name) for name in _USAGE},
         "latency": round(result.latency, 4),
         "model": trace.model,

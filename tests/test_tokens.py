@@ -144,6 +144,26 @@ def test_only_what_is_new_of_a_text_is_read_again() -> None:
     ]
 
 
+@given(st.lists(st.one_of(st.text(max_size=40), st.text("<|endoftext>\ud83d\ude00 .\n", max_size=40))))
+def test_texts_count_as_much_ahead_as_one_by_one(texts: list[str]) -> None:
+    counter, other = TokenCounter(), TokenCounter()
+    counter.count_ahead([*texts, "<|endoftext|>"])
+    assert list(map(counter.count, texts)) == list(map(other.count, texts))
+
+
+def test_texts_counted_ahead_are_not_read_again() -> None:
+    counter = TokenCounter()
+    texts = [f"It was {n} times. It was shown." for n in range(120)]
+    assert counter._encoding is not None
+    with mock.patch.object(counter._encoding, "encode", wraps=counter._encoding.encode) as read:
+        counter.count_ahead(texts)
+        counter.count_ahead(texts)
+    assert read.call_count == 3
+    with mock.patch.object(counter._encoding, "encode_ordinary") as read:
+        list(map(counter.count, texts))
+    assert not read.called
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda counter: pickle.loads(pickle.dumps(counter))])
 def test_a_copied_counter_counts_the_same_and_remembers_nothing(copied: Callable[[Any], Any]) -> None:
     counter = TokenCounter()
