@@ -81,6 +81,11 @@ class DecisionLog:
         if not taken:
             self._drop("too many wait to be written" if full else "the log is closed")
 
+    @property
+    def behind(self) -> bool:
+        """Whether so much waits that lines should be made in haste."""
+        return self._waiting > _ROOM // 4
+
     def close(self) -> None:
         """Write what waits, unless the disk takes nothing for some seconds, and give back the file.
 

@@ -238,6 +238,17 @@ def test_a_line_larger_than_all_the_room_is_taken_where_none_waits(tmp_path: Pat
     assert numbers(tmp_path) == [1]
 
 
+def test_it_is_behind_while_much_waits(tmp_path: Path) -> None:
+    gate = threading.Event()
+    with DecisionLog(tmp_path / "log.jsonl") as log:
+        log.put(lambda: {"i": gate.wait(30)}, 20_000_000)
+        assert not log.behind
+        log.put(lambda: {"behind": log.behind}, 20_000_000)
+        assert log.behind
+        gate.set()
+    assert read(tmp_path / "log.jsonl")[1] == {"behind": False}
+
+
 def test_room_is_given_back_whether_a_line_was_written_or_not(tmp_path: Path) -> None:
     with DecisionLog(tmp_path / "log.jsonl") as log:
         for i in range(4):
