@@ -6,8 +6,8 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +17,9 @@ from pruner.errors import ConfigError
 __all__ = ["DecisionLog"]
 
 _log = logging.getLogger("pruner")
-_WAITING = 10_000
+# Bytes that may wait, and those of a line whose size nobody tells.
+_ROOM = 100_000_000
+_SIZE = 10_000
 _PATIENCE = 5
 
 Line = Mapping[str, Any]
@@ -43,7 +45,8 @@ class DecisionLog:
 
     Attributes:
         written: lines, by this process.
-        dropped: lines that the disk did not take, that came faster than they could be written, or that were no JSON.
+        dropped: lines that the disk did not take, that came faster than they could be written, that
+            were left when it was closed, or that were no JSON.
 
     Raises:
         ConfigError: the file cannot be opened.
@@ -53,42 +56,66 @@ class DecisionLog:
         self.written = self.dropped = 0
         self._tell = tell
         self._file = _File(path, max_bytes, keep)
-        self._lines: queue.Queue[Callable[[], Line] | None] = queue.Queue(_WAITING)
-        self._closed = False
+        self._lines: queue.SimpleQueue[tuple[Callable[[], Line], int] | None] = queue.SimpleQueue()
+        self._waiting = 0
+        self._closed = self._given_up = False
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._write_all, name="decision-log", daemon=True)
         self._thread.start()
 
-    def put(self, make: Callable[[], Line]) -> None:
+    def put(self, make: Callable[[], Line], size: int = _SIZE) -> None:
         """Log what `make` returns. It is called in the log's thread, so that counting tokens delays nobody.
 
         Never waits and never raises: a line that finds no room is dropped.
+
+        Args:
+            make: makes the line.
+            size: about the bytes that `make` holds until then.
         """
-        if self._closed:
-            self._count(False)
-            return
-        try:
-            self._lines.put_nowait(make)
-        except queue.Full:
-            self._count(False)
+        with self._lock:
+            full = self._waiting > 0 and self._waiting + size > _ROOM
+            taken = not full and not self._closed
+            if taken:
+                self._waiting += size
+                self._lines.put((make, size))
+        if not taken:
+            self._drop("too many wait to be written" if full else "the log is closed")
+
+    @property
+    def behind(self) -> bool:
+        """Whether so much waits that lines should be made in haste."""
+        return self._waiting > _ROOM // 4
 
     def close(self) -> None:
         """Write what waits, unless the disk takes nothing for some seconds, and give back the file.
 
         Can be called again.
         """
-        if self._closed:
-            return
-        self._closed = True
-        with suppress(queue.Full):
-            self._lines.put(None, timeout=_PATIENCE)
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._lines.put(None)
         before = -1
         while self._thread.is_alive() and (left := self._lines.qsize()) != before:
             before = left
             self._thread.join(_PATIENCE)
         if self._thread.is_alive():
-            _log.warning("the decision log takes no more lines; the last ones are lost")
+            self._give_up()
         else:
             self._file.close()
+
+    def _give_up(self) -> None:
+        """Count what was not written, the line that hangs among it."""
+        self._given_up = True
+        lost = 1
+        with suppress(queue.Empty):
+            while self._lines.get_nowait() is not None:
+                lost += 1
+        self._lines.put(None)
+        _log.warning("the decision log takes no more lines; the last %d are lost", lost)
+        for _ in range(lost):
+            self._count(False)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -101,17 +128,30 @@ class DecisionLog:
         self.close()
 
     def _write_all(self) -> None:
-        while (make := self._lines.get()) is not None:
-            try:
-                self._file.append(_encode(make()))
-            except Exception as error:  # noqa: BLE001 - the log must outlive whatever a line or a disk brings.
-                self._drop(error)
-            else:
+        while (waiting := self._lines.get()) is not None:
+            make, size = waiting
+            fault = self._write(make)
+            del waiting, make
+            with self._lock:
+                self._waiting -= size
+            if self._given_up:
+                return
+            if fault is None:
                 self._count(True)
+            else:
+                self._drop(fault)
 
-    def _drop(self, error: Exception) -> None:
+    def _write(self, make: Callable[[], Line]) -> Exception | None:
+        """Write a line; returns what kept it from that."""
+        try:
+            self._file.append(_encode(make()))
+        except Exception as error:  # noqa: BLE001 - the log must outlive whatever a line or a disk brings.
+            return error
+        return None
+
+    def _drop(self, why: object) -> None:
         if not self.dropped:
-            _log.warning("a decision could not be logged (%s); further ones are counted in silence", error)
+            _log.warning("a decision could not be logged (%s); further ones are counted in silence", why)
         self._count(False)
 
     def _count(self, written: bool) -> None:
@@ -148,11 +188,24 @@ class _File:
             self._turn_over(len(line))
         elif os.fstat(self._handle).st_size + len(line) > self._max_bytes:
             self._try_to_turn_over(len(line))
-        # What a full disk or a killed process left of a line must not swallow this one.
-        whole = b"\n" + line if self._is_torn() else line
-        written = os.write(self._handle, whole)
+        with self._alone():
+            # What a full disk or a killed process left of a line must not swallow this one.
+            whole = b"\n" + line if self._is_torn() else line
+            written = os.write(self._handle, whole)
         if written != len(whole):
             raise OSError(f"only {written} of {len(whole)} bytes were taken")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from writing meanwhile: half of what they write looks like a line left half."""
+        handle = self._handle
+        with suppress(OSError):  # Some file systems have no locks.
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)
 
     def close(self) -> None:
         os.close(self._handle)

@@ -9,10 +9,8 @@ from typing import Any
 
 from fastapi import FastAPI
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
     CallToolResult,
@@ -20,7 +18,6 @@ from mcp.types import (
     TextContent,
     Tool,
     ToolAnnotations,
-    jsonrpc_message_adapter,
 )
 from pydantic import Field, ValidationError
 from starlette.routing import Route
@@ -29,6 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 from pruner.backends import Backend
 from pruner.config import PrunerConfig
 from pruner.console import clean
+from pruner.mcp_stdio import serve_stdio
 from pruner.service.app import make_app
 from pruner.service.auth import host_name, is_loopback
 from pruner.service.errors import Code, Refusal, invalid
@@ -39,7 +37,6 @@ from pruner.service.parts import Parts
 from pruner.service.prune import prune_list
 from pruner.service.serve import run
 from pruner.service.settings import ServiceSettings
-from pruner.texts import without_surrogates
 
 __all__ = ["make_mcp_app", "make_server", "run_http", "run_stdio"]
 
@@ -118,60 +115,14 @@ def _read(arguments: dict[str, Any], settings: ServiceSettings) -> PruneContext:
 
 
 def run_stdio(settings: ServiceSettings, config: PrunerConfig) -> None:
-    """Serve on standard input and output until the input ends. Logs go to standard error.
+    """Serve on standard input and output; see `pruner.mcp_stdio.serve_stdio`. Logs go to standard error.
 
     Raises:
         ConfigError: the server cannot start so.
     """
     app = make_app(settings, config)
     configure(settings.log_level, content=settings.log_content)
-    asyncio.run(_stdio(app))
-
-
-async def _stdio(app: FastAPI) -> None:
-    server = make_server(app.state.parts)
-    async with app.router.lifespan_context(app), stdio_server() as (read, write):
-        await server.run(_Mending(read), write, server.create_initialization_options())
-
-
-class _Mending:
-    """Reads also what the SDK's reader refuses, and never answers, for half a character in it.
-
-    JavaScript leaves one where it cuts a text through an emoji.
-    """
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    async def receive(self) -> Any:
-        return _mended(await self._stream.receive())
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> "_Mending":
-        return self
-
-    async def __anext__(self) -> Any:
-        return _mended(await anext(self._stream))
-
-    async def __aenter__(self) -> "_Mending":
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *raised: Any) -> Any:
-        return await self._stream.__aexit__(*raised)
-
-
-def _mended(message: Any) -> Any:
-    if not isinstance(message, ValidationError):
-        return message
-    try:
-        given = json.loads(message.errors()[0]["input"])
-        text = without_surrogates(json.dumps(given, ensure_ascii=False))
-        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-    except (TypeError, ValueError, RecursionError):
-        return message
+    serve_stdio(make_server(app.state.parts), app.router.lifespan_context(app))
 
 
 def run_http(settings: ServiceSettings, config: PrunerConfig) -> None:

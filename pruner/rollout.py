@@ -16,6 +16,7 @@ from pruner.errors import ConfigError, Reason
 from pruner.pipeline import Pruner
 from pruner.preparation import to_chunks
 from pruner.schema import Decision, Grade, Grading, PruneResult, Status
+from pruner.tokens import estimate
 
 __all__ = ["Logged", "Mode", "Rollout", "arm_of"]
 
@@ -23,6 +24,8 @@ T = TypeVar("T")
 Mode: TypeAlias = Literal["off", "shadow", "ab", "on"]
 
 _MODES = ("off", "shadow", "ab", "on")
+# Bytes that a result takes for each chunk, beside its text.
+_SIZE = 2_000
 PRUNER, BASELINE = "pruner", "baseline"
 
 
@@ -106,14 +109,16 @@ class Rollout:
         if self._mode == "on" and self._log is None:
             # Nobody sees the baseline; a wrong dial is still refused before anything is paid for.
             self._pruner.config.with_dials(**dials)
-            return await self._graded(call)
-        baseline = self._baseline(call)
+            return self._assembled(call, await self._grade(call), PRUNER)
+        nothing = self._nothing(call)
+        baseline = self._assembled(call, nothing, BASELINE)
         if self._mode == "shadow":
             self._watch(call, baseline)
             return baseline
-        result = await self._graded(call) if self._arm(key or query) == PRUNER else baseline
-        self._note(call, result, baseline)
-        return result
+        if self._arm(key or query) == BASELINE:
+            return self._noted(call, nothing, baseline, baseline)
+        grading = await self._grade(call)
+        return self._noted(call, grading, self._assembled(call, grading, PRUNER), baseline)
 
     async def drain(self) -> None:
         """Wait for the gradings of mode `shadow` that still run on this loop."""
@@ -125,15 +130,13 @@ class Rollout:
             return arm_of(key, self._share, self._salt)
         return PRUNER if self._mode == "on" else BASELINE
 
-    async def _graded(self, call: "_Call[T]") -> PruneResult[T]:
+    async def _grade(self, call: "_Call[T]") -> Grading:
         whom = {"history": call.history, "principals": call.asked["principals"]}
-        grading = await self._pruner.grade(call.query, call.chunks, **whom, **call.dials)
-        return self._assembled(call, grading, PRUNER)
+        return await self._pruner.grade(call.query, call.chunks, **whom, **call.dials)
 
-    def _baseline(self, call: "_Call[T]") -> PruneResult[T]:
+    def _nothing(self, call: "_Call[T]") -> Grading:
         nothing = (None,) * len(to_chunks(call.chunks))
-        grading = Grading(nothing, nothing, Status.SKIPPED, Reason.BASELINE, model=self._pruner.model)
-        return self._assembled(call, grading, BASELINE)
+        return Grading(nothing, nothing, Status.SKIPPED, Reason.BASELINE, model=self._pruner.model)
 
     def _assembled(self, call: "_Call[T]", grading: Grading, arm: str) -> PruneResult[T]:
         return replace(self._pruner.assemble(call.query, call.chunks, grading, **call.asked, **call.dials), arm=arm)
@@ -147,19 +150,32 @@ class Rollout:
         call = replace(call, chunks=list(call.chunks), history=list(call.history), asked=asked)
 
         async def grade() -> None:
-            self._note(call, await self._graded(call), baseline)
+            grading = await self._grade(call)
+            self._noted(call, grading, self._assembled(call, grading, PRUNER), baseline)
 
         task = asyncio.ensure_future(grade())
         self._watched.add(task)
         task.add_done_callback(self._watched.discard)
 
-    def _note(self, call: "_Call[T]", result: PruneResult[T], baseline: PruneResult[T]) -> None:
-        if self._log is None:
-            return
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        known = {"time": time, **call.about, "mode": self._mode}
-        content = {"query": call.query, "chunks": result.given_texts} if self._log_content else {}
-        self._log.put(lambda: {**known, **_line(result, baseline), **content})
+    def _noted(
+        self, call: "_Call[T]", grading: Grading, result: PruneResult[T], baseline: PruneResult[T]
+    ) -> PruneResult[T]:
+        """Log a result, and return it."""
+        if (log := self._log) is None:
+            return result
+        known = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **call.about, "mode": self._mode}
+        known |= _line(result, baseline)
+        asked = _prompted(grading) | {"dials": self._pruner.config.with_dials(**call.dials).selection_dials()}
+        texts = result.given_texts
+        content = {"query": call.query, "chunks": texts} if self._log_content else {}
+
+        def line() -> dict[str, Any]:
+            # Counting is slow: where lines come faster than that, a guess is better than none.
+            tokens = [estimate(text) for text in texts] if log.behind else list(result.tokens)
+            return {**known, "tokens": tokens, **asked, **content}
+
+        log.put(line, sum(map(len, texts)) + _SIZE * len(texts))
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,26 +235,24 @@ def _hash(salt: str, key: str) -> str:
 
 
 def _line(result: PruneResult[T], baseline: PruneResult[T]) -> dict[str, Any]:
-    decisions = result.decisions
+    decisions, usage = result.decisions, result.usage
     columns = {name: [getattr(d, field) for d in decisions] for name, field in _COLUMNS.items()}
-    usage, trace = result.usage, result.trace
     return {
         "arm": result.arm,
         "status": result.status,
         "reason": result.reason,
         "n": len(decisions),
-        "kept": _kept(result.decisions),
+        "kept": _kept(decisions),
         "baseline": _kept(baseline.decisions),
         **columns,
-        "tokens": list(result.tokens),
+        "tokens": None,  # Keeps their place: they are counted when the line is made.
         "usage": {name: getattr(usage, name) for name in _USAGE},
         "latency": round(result.latency, 4),
-        "model": trace.model,
-        "prompt": trace.prompt,
-        "prompt_sha256": trace.prompt_sha256,
-        "left_out": list(trace.left_out),
-        "dials": trace.dials,
     }
+
+
+def _prompted(grading: Grading) -> dict[str, Any]:
+    return {name: getattr(grading, name) for name in ("model", "prompt", "prompt_sha256", "left_out")}
 
 
 _COLUMNS = {"ids": "id", "grades": "grade", "expected": "expected", "by": "by"}

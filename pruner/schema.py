@@ -346,6 +346,8 @@ class PruneResult(Generic[T]):
     @cached_property
     def tokens(self) -> tuple[int, ...]:
         """Tokens of each chunk as given, 0 for what the caller may not see; counted when first asked for."""
+        if ahead := getattr(self._counter, "count_ahead", None):  # Of ours; a caller's own need not have it.
+            ahead(self._all_texts)
         return tuple(map(self._counter.count, self._all_texts))
 
     @property

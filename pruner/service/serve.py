@@ -151,12 +151,20 @@ def _uvicorn(app: object, settings: ServiceSettings, config: PrunerConfig, *, fa
 @contextmanager
 def _shared_metrics() -> Iterator[None]:
     """Have the workers count in files, so that any of them can tell Prometheus about all."""
-    with tempfile.TemporaryDirectory(prefix="pruner-metrics-") as folder:
+    with _own_folder() as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         try:
             yield
         finally:
             del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+
+
+def _own_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="pruner-metrics-")
+    except OSError as error:
+        advice = "set TMPDIR to a folder that can be written (in Kubernetes: an emptyDir), or workers to 1"
+        raise ConfigError(f"several workers need a folder for temporary files: {error.strerror}; {advice}") from None
 
 
 def _unbound(settings: ServiceSettings) -> ConfigError:

@@ -1,13 +1,16 @@
 """`pruner serve` as a process: how it starts, how it ends, and several workers."""
 
 import json
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import httpx2
 import psutil
@@ -201,6 +204,18 @@ def test_a_port_that_is_taken_is_said_in_one_line(capsys: pytest.CaptureFixture[
         with serving("--port", port, *dials(provider.url)) as process:
             assert process.popen.wait(120) == 2
     assert process.lines[-1]["message"].startswith(f"pruner: cannot listen on 127.0.0.1:{port}")
+
+
+def test_several_workers_without_a_folder_for_temporary_files_say_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    monkeypatch.setattr(signal, "signal", mock.Mock())
+    assert main(["serve", "--workers", "2", "--port", "0"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "TMPDIR" in line
+    assert "emptyDir" in line
 
 
 def test_another_host_without_keys_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
