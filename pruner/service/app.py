@@ -86,6 +86,7 @@ def make_app(
     admission = Admission(settings.max_concurrent, settings.max_in_flight, settings.max_per_key)
     metrics, health = Metrics(), Health(provider_address(config))
     asked = backend or make_backend(config)
+    config = config if backend else _naming_the_model(config)
     pruner = BoundedPruner(config, tracing.around(asked) if tracing else asked, admission, metrics, health)
     upstream = Upstream(settings.upstream, settings) if settings.upstream else None
     log = DecisionLog(settings.decision_log, tell=metrics.line) if settings.decision_log else None
@@ -105,6 +106,11 @@ def make_app(
         allowed: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": _CORS_HEADERS}
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **allowed)
     return app
+
+
+def _naming_the_model(config: PrunerConfig) -> PrunerConfig:
+    """Return the dials with the model set, if only by default: a pruner given a backend takes that for another's."""
+    return config.model_copy(update={"model": config.model})
 
 
 def _rollout(pruner: Pruner, settings: ServiceSettings, log: DecisionLog | None) -> Rollout:

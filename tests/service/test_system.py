@@ -2,17 +2,20 @@
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from pydantic import SecretStr
 
 from pruner.backends.scripted import ScriptedBackend
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, Reason
-from pruner.schema import GradingRequest, RawGrading
+from pruner.pipeline import Pruner
+from pruner.schema import GradingRequest, RawGrading, Usage
 from pruner.service.app import make_app
 from pruner.service.health import Health, provider_address
 from pruner.service.logs import JsonFormatter, configure
@@ -143,6 +146,32 @@ async def test_metrics_count_requests_results_chunks_tokens_and_gradings() -> No
     }
     assert {name: found[name] for name in expected} == expected
     assert "pruner_cost_dollars_total" in found
+
+
+async def test_the_default_model_is_named_and_priced_wherever_the_library_does(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pruner.service.app.make_backend", lambda config: ScriptedBackend(first_needed))
+    config, decisions = PrunerConfig(keep_top_k=0, api_key=SecretStr("k")), tmp_path / "decisions.jsonl"
+    library = Pruner(config)
+    cost = library._price(Usage(100, 10, 40, 1))
+    assert cost
+    with caplog.at_level("INFO", "pruner"):
+        async with client(make_app(ServiceSettings(decision_log=decisions, ab_salt="s"), config)) as http:
+            answer = (await http.post("/v1/prune", json={**THREE, "trace": True})).json()
+            text = (await http.get("/metrics")).text
+    [line] = [written(record) for record in caplog.records if record.getMessage() == "request"][:1]
+    decision = json.loads(decisions.read_text(encoding="utf-8"))
+    assert {library.model, answer["trace"]["model"], decision["model"]} == {"openai:gpt-4o-mini"}
+    assert {answer["usage"]["cost"], decision["usage"]["cost"], line["cost"]} == {cost}
+    assert f"pruner_cost_dollars_total {cost}" in text
+    await library.aclose()
+
+
+async def test_a_backend_of_the_operators_own_is_not_taken_for_the_default_model() -> None:
+    async with client(make_app(ServiceSettings(), PrunerConfig(), backend=ScriptedBackend(first_needed))) as http:
+        answer = (await http.post("/v1/prune", json={**THREE, "trace": True})).json()
+    assert (answer["trace"]["model"], answer["usage"]["cost"]) == ("ScriptedBackend", None)
 
 
 async def test_metrics_count_fallbacks_by_reason() -> None:
