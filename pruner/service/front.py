@@ -132,16 +132,22 @@ class Front:
     def _span(self, scope: Scope, headers: Headers, note: Note) -> AbstractContextManager[None]:
         if self._tracing is None or scope["path"] in _QUIET:
             return nullcontext()
-        path = scope["path"] if scope["path"].startswith(_WORK) else "other"
-        return self._tracing.request(scope["method"], path, headers, note)
+        return self._tracing.request(scope["method"], _route(scope), headers, note)
 
     def _record(self, scope: Scope, note: Note, seconds: float) -> None:
-        path = getattr(scope.get("route"), "path", "other")
+        path = _route(scope)
         self._metrics.request(path, note["code"])
         fields = {"method": scope["method"], "path": path, "seconds": round(seconds, 4), **note}
         if fields.get("key") == ANYONE:
             del fields["key"]
         (log.debug if path in _QUIET else log.info)("request", extra={"fields": fields})
+
+
+def _route(scope: Scope) -> str:
+    """Return the path of the route that a request is for, also before it is looked for; there are not many."""
+    if "route" in scope:
+        return str(scope["route"].path)
+    return str(scope["path"]) if scope["path"] in scope["app"].state.paths else "other"
 
 
 class _Sender:

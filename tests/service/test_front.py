@@ -116,6 +116,14 @@ async def test_an_address_is_allowed_with_and_without_brackets(allowed: str) -> 
     assert (await post(app_of(allowed_hosts=(allowed,)), "/v1/prune", THREE, host="[::1]:8000")).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/prune/", "/v1/rerank/", "/v2/rerank/", "/rerank/", "/healthz/", "/metrics/"])
+async def test_no_path_sends_a_client_elsewhere(path: str) -> None:
+    async with client(app_of(api_keys=KEYS), host="foreign.example", **bearer(KEY)) as http:
+        response = await http.request("GET" if path in ("/healthz/", "/metrics/") else "POST", path, json=THREE)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
+    assert "location" not in response.headers
+
+
 async def test_the_callers_request_id_comes_back() -> None:
     response = await post(app_of(), "/v1/prune", THREE, **{"x-request-id": "abc-123"})
     assert response.headers["x-request-id"] == response.json()["request_id"] == "abc-123"

@@ -4,6 +4,7 @@ import json
 import logging
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -17,7 +18,9 @@ from pruner.errors import BackendError, Reason
 from pruner.pipeline import Pruner
 from pruner.schema import GradingRequest, RawGrading, Usage
 from pruner.service.app import make_app
+from pruner.service.errors import Code, Refusal
 from pruner.service.health import Health, provider_address
+from pruner.service.limits import Admission
 from pruner.service.logs import JsonFormatter, configure
 from pruner.service.settings import ServiceSettings
 from pruner.service.tracing import Tracing
@@ -186,6 +189,38 @@ async def test_paths_that_there_are_not_make_no_series_of_their_own() -> None:
         text = (await http.get("/metrics")).text
     assert 'pruner_requests_total{code="404",path="other"} 3.0' in text
     assert "nothing" not in text
+
+
+@pytest.mark.parametrize("path", ["/v1/prune", "/v1/rerank", "/rerank"])
+@pytest.mark.parametrize(
+    ("settings", "headers", "code"),
+    [
+        ({"api_keys": KEYS}, {}, 401),
+        ({}, {"host": "foreign.example"}, 403),
+        ({"max_body": 1}, {}, 413),
+        ({}, {"content-type": "text/plain"}, 415),
+        ({"api_keys": KEYS, "max_per_key": 1}, {"authorization": f"Bearer {KEY}"}, 429),
+        ({"max_in_flight": 1}, {}, 503),
+    ],
+)
+async def test_what_is_refused_unread_counts_for_its_path(
+    path: str, settings: dict[str, Any], headers: dict[str, str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if code in (429, 503):
+        refusal = Refusal(Code.TOO_MANY_REQUESTS if code == 429 else Code.TOO_BUSY, "full")
+        monkeypatch.setattr(Admission, "request", Mock(side_effect=refusal))
+    app = app_of(metrics_public=True, **settings)
+    async with client(app) as http:
+        assert (await http.post(path, json=THREE, headers=headers)).status_code == code
+        text = (await http.get("/metrics")).text
+    assert f'pruner_requests_total{{code="{code}",path="{path}"}} 1.0' in text
+
+
+async def test_a_wrong_method_counts_for_its_path() -> None:
+    async with client(app_of()) as http:
+        await http.get("/v1/prune")
+        text = (await http.get("/metrics")).text
+    assert 'pruner_requests_total{code="405",path="/v1/prune"} 1.0' in text
 
 
 # Logs
