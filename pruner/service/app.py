@@ -9,12 +9,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI, Response, Security
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.security import HTTPBearer
+from starlette.routing import Route
 
 from pruner.backends import Backend, ClosableBackend, make_backend
 from pruner.config import PrunerConfig
 from pruner.decision_log import DecisionLog
 from pruner.pipeline import Pruner
 from pruner.rollout import Rollout
+from pruner.schema import GradingRequest, RawGrading
 from pruner.service import page, prune, rerank
 from pruner.service.bounded import BoundedPruner
 from pruner.service.errors import Code, Problem, Refusal, handle_errors
@@ -64,6 +66,11 @@ async def _metrics(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     return Response(parts.metrics.render(), media_type="text/plain; version=0.0.4")
 
 
+_ROUTERS = (prune.router, rerank.router, system, page.router)
+# By which requests are counted that are refused before their route is looked for.
+_PATHS = {"/mcp"} | {route.path for router in _ROUTERS for route in router.routes if isinstance(route, Route)}
+
+
 def make_app(
     settings: ServiceSettings,
     config: PrunerConfig,
@@ -84,8 +91,9 @@ def make_app(
     """
     tracing = tracing or make_tracing(settings.otlp_endpoint, config)
     admission = Admission(settings.max_concurrent, settings.max_in_flight, settings.max_per_key)
-    metrics, health = Metrics(), Health(provider_address(config))
-    asked = backend or make_backend(config)
+    metrics, health = Metrics(), Health(None if settings.mode == "off" else provider_address(config))
+    asked = backend or (_Nobody() if settings.mode == "off" else make_backend(config))
+    config = config if backend else _naming_the_model(config)
     pruner = BoundedPruner(config, tracing.around(asked) if tracing else asked, admission, metrics, health)
     upstream = Upstream(settings.upstream, settings) if settings.upstream else None
     log = DecisionLog(settings.decision_log, tell=metrics.line) if settings.decision_log else None
@@ -94,6 +102,7 @@ def make_app(
     app = _bare_app(_lifespan(rollout, config.timeout, log, None if backend else asked, upstream, tracing))
     app.state.parts = parts
     app.state.settings = settings
+    app.state.paths = _PATHS
     secured = [Security(HTTPBearer(auto_error=False))] if settings.api_keys else []
     app.include_router(prune.router, tags=["prune"], dependencies=secured)
     app.include_router(rerank.router, tags=["rerank"], dependencies=secured)
@@ -105,6 +114,18 @@ def make_app(
         allowed: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": _CORS_HEADERS}
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **allowed)
     return app
+
+
+class _Nobody:
+    """Stands for the model where none is asked: no key, SDK or model file is needed."""
+
+    async def grade(self, request: GradingRequest) -> RawGrading:
+        raise AssertionError("mode 'off' asks no model")
+
+
+def _naming_the_model(config: PrunerConfig) -> PrunerConfig:
+    """Return the dials with the model set, if only by default: a pruner given a backend takes that for another's."""
+    return config.model_copy(update={"model": config.model})
 
 
 def _rollout(pruner: Pruner, settings: ServiceSettings, log: DecisionLog | None) -> Rollout:
@@ -127,6 +148,7 @@ def _bare_app(lifespan: Any) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # Their scripts would come from another host.
         redoc_url=None,
+        redirect_slashes=False,  # It would name any Host, and by http: a body would be sent again in clear.
     )
 
 

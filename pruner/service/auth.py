@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from pruner.errors import RequestError
 
-__all__ = ["ANYONE", "Keys", "hash_key", "host_name", "is_hash", "is_loopback", "new_key"]
+__all__ = ["ANYONE", "Keys", "allowed_host", "hash_key", "host_name", "is_hash", "is_loopback", "new_key"]
 
 ANYONE = "-"
 _SHORTEST = 20
@@ -70,3 +70,18 @@ def is_loopback(host: str) -> bool:
 def host_name(header: str) -> str:
     """Return a Host header without its port."""
     return re.sub(r":\d*$", "", header.strip()).lower()
+
+
+def allowed_host(text: str) -> str:
+    """Return a name that an operator allows as `host_name` returns it from a header; a port is left out.
+
+    Raises:
+        ValueError: no Host header can have this name.
+    """
+    name = f"[{text.lower()}]" if text.count(":") > 1 and not text.startswith("[") else host_name(text)
+    if not re.fullmatch(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]", name):
+        raise ValueError(
+            f"{text!r} is no name of a host, such as pruner.example.com, and patterns are not read; "
+            "to answer to any, set api_keys alone"
+        )
+    return name

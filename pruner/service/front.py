@@ -84,7 +84,8 @@ class Front:
     def _admitted(self, scope: Scope, headers: Headers) -> Iterator[None]:
         """Let a request in if its caller may have it, before a byte of its body is read."""
         path, method = scope["path"], scope["method"]
-        self._check_host(headers.get("host", ""))
+        if not self._for_probes(path):
+            self._check_host(headers.get("host", ""))
         work = path.startswith(_WORK)
         if not work and (path != "/metrics" or self._settings.metrics_public):
             yield
@@ -100,6 +101,15 @@ class Front:
             self._check_form(headers)
         with self._admission.request(key), self._metrics.in_flight.track_inprogress():
             yield
+
+    def _for_probes(self, path: str) -> bool:
+        """Tell whether a path is for those who call by the address of a pod: it gives nothing away, or to a key only.
+
+        The metrics of a service that is for this machine alone are for no page that names it by its own.
+        """
+        settings = self._settings
+        opened = settings.api_keys or settings.allow_unauthenticated or settings.metrics_public
+        return path in ("/healthz", "/readyz") or (path == "/metrics" and bool(opened))
 
     def _check_host(self, header: str) -> None:
         """Refuse names that are not ours: without a key, a page elsewhere could name us by its own and call."""
@@ -122,16 +132,22 @@ class Front:
     def _span(self, scope: Scope, headers: Headers, note: Note) -> AbstractContextManager[None]:
         if self._tracing is None or scope["path"] in _QUIET:
             return nullcontext()
-        path = scope["path"] if scope["path"].startswith(_WORK) else "other"
-        return self._tracing.request(scope["method"], path, headers, note)
+        return self._tracing.request(scope["method"], _route(scope), headers, note)
 
     def _record(self, scope: Scope, note: Note, seconds: float) -> None:
-        path = getattr(scope.get("route"), "path", "other")
+        path = _route(scope)
         self._metrics.request(path, note["code"])
         fields = {"method": scope["method"], "path": path, "seconds": round(seconds, 4), **note}
         if fields.get("key") == ANYONE:
             del fields["key"]
         (log.debug if path in _QUIET else log.info)("request", extra={"fields": fields})
+
+
+def _route(scope: Scope) -> str:
+    """Return the path of the route that a request is for, also before it is looked for; there are not many."""
+    if "route" in scope:
+        return str(scope["route"].path)
+    return str(scope["path"]) if scope["path"] in scope["app"].state.paths else "other"
 
 
 class _Sender:

@@ -86,9 +86,9 @@ def _several(settings: ServiceSettings, config: PrunerConfig, make: Make) -> Non
 
 
 class _Workers(Multiprocess):
-    """Notices at once when a worker ends, and forgets what it was doing.
+    """Notices at once when a worker ends, forgets what it was doing, and closes the port when it is told to end.
 
-    As long as we hold its end of a pipe too, only its silence tells.
+    As long as we hold its end of a pipe too, only its silence tells; as long as we hold the port, nobody is refused.
     """
 
     def init_processes(self) -> None:
@@ -101,6 +101,11 @@ class _Workers(Multiprocess):
         self._let_go()  # Of those that were started anew.
         for pid in before - {worker.pid for worker in self.processes}:
             mark_process_dead(pid)  # type: ignore[no-untyped-call] # What it had in flight is no more.
+
+    def terminate_all(self) -> None:
+        for held in self.sockets:
+            held.close()
+        super().terminate_all()
 
     def _let_go(self) -> None:
         for worker in self.processes:

@@ -20,7 +20,7 @@ from pydantic import (
 
 from pruner.config import check_variables, explain, find_table, http_url
 from pruner.errors import ConfigError
-from pruner.service.auth import is_hash, is_loopback
+from pruner.service.auth import allowed_host, is_hash, is_loopback
 from pruner.service.dials import WIDEST, Limits, check_limits
 from pruner.variables import our_variables
 
@@ -29,6 +29,7 @@ __all__ = ["ServiceSettings", "variable_of"]
 _Count = Annotated[int, Field(ge=1)]
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Url = Annotated[str, AfterValidator(http_url)]
+_Host = Annotated[str, AfterValidator(allowed_host)]
 
 
 class ServiceSettings(BaseModel):
@@ -51,7 +52,7 @@ class ServiceSettings(BaseModel):
     allow_unauthenticated: bool = Field(
         default=False, description="listen on a non-loopback host without any key; whoever reaches it spends your money"
     )
-    allowed_hosts: tuple[str, ...] = Field(
+    allowed_hosts: tuple[_Host, ...] = Field(
         default=(), description="names a request may have in its Host header (default: any, without keys loopback ones)"
     )
     cors_origins: tuple[str, ...] = Field(default=(), description="origins whose pages may call from a browser")

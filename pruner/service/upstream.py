@@ -76,7 +76,9 @@ def _read(response: httpx2.Response, n: int) -> list[tuple[int, float]]:
     places = [result.index for result in results]
     if len(set(places)) < len(places) or any(place >= n for place in places):
         raise _failed("named a document that there is not, or one twice")
-    return [(result.index, result.relevance_score) for result in results]
+    # Some answer in the order of the documents. Equal scores stay in theirs.
+    best_first = sorted(results, key=lambda result: -result.relevance_score)
+    return [(result.index, result.relevance_score) for result in best_first]
 
 
 def _failed(what: str) -> Refusal:

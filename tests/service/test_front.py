@@ -1,7 +1,9 @@
 import logging
+from typing import Any
 
 import pytest
 
+from pruner.config import PrunerConfig
 from pruner.schema import GradingRequest, RawGrading
 from tests.service.served import KEY, KEYS, OTHER_KEY, THREE, app_of, client, post
 
@@ -75,6 +77,51 @@ async def test_with_keys_any_host_is_answered_unless_some_are_named() -> None:
     assert (await post(app_of(api_keys=KEYS), "/v1/prune", THREE, **headers)).status_code == 200
     named = app_of(api_keys=KEYS, allowed_hosts=("other.internal",))
     assert (await post(named, "/v1/prune", THREE, **headers)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"api_keys": KEYS}, {"api_keys": KEYS, "metrics_public": True}, {"allow_unauthenticated": True}],
+)
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+async def test_probes_may_call_by_the_address_of_a_pod(path: str, settings: dict[str, Any]) -> None:
+    app = app_of(allowed_hosts=("pruner.prod",), **settings)
+    async with client(app, host="10.2.3.4:8000", **bearer(KEY)) as http:
+        assert (await http.get(path)).status_code in (200, 503)
+        assert (await http.get("/")).status_code == 403
+
+
+@pytest.mark.parametrize(("path", "code"), [("/healthz", 200), ("/metrics", 403)])
+async def test_without_keys_a_page_that_names_us_by_its_own_reads_no_numbers(path: str, code: int) -> None:
+    async with client(app_of(), host="rebound.example") as http:
+        assert (await http.get(path)).status_code == code
+
+
+async def test_health_says_nothing_of_the_operators() -> None:
+    app = app_of(config=PrunerConfig(base_url="http://127.0.0.1:9/v1", model="openai:secret-model"))
+    async with client(app) as http:
+        told = [(await http.get(path)).text for path in ("/healthz", "/readyz")]
+    assert not [text for text in told if "secret-model" in text or "127.0.0.1" in text or "openai" in text]
+
+
+@pytest.mark.parametrize("allowed", ["pruner.prod", "Pruner.Prod", "pruner.prod:9203"])
+@pytest.mark.parametrize("host", ["pruner.prod", "PRUNER.prod:8000"])
+async def test_a_host_is_allowed_whatever_its_case_and_port(allowed: str, host: str) -> None:
+    app = app_of(api_keys=KEYS, allowed_hosts=(allowed,))
+    assert (await post(app, "/v1/prune", THREE, host=host, **bearer(KEY))).status_code == 200
+
+
+@pytest.mark.parametrize("allowed", ["::1", "[::1]", "[::1]:8000"])
+async def test_an_address_is_allowed_with_and_without_brackets(allowed: str) -> None:
+    assert (await post(app_of(allowed_hosts=(allowed,)), "/v1/prune", THREE, host="[::1]:8000")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/prune/", "/v1/rerank/", "/v2/rerank/", "/rerank/", "/healthz/", "/metrics/"])
+async def test_no_path_sends_a_client_elsewhere(path: str) -> None:
+    async with client(app_of(api_keys=KEYS), host="foreign.example", **bearer(KEY)) as http:
+        response = await http.request("GET" if path in ("/healthz/", "/metrics/") else "POST", path, json=THREE)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
+    assert "location" not in response.headers
 
 
 async def test_the_callers_request_id_comes_back() -> None:

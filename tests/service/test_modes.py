@@ -14,13 +14,13 @@ from fastapi import FastAPI
 
 from pruner.cli import main
 from pruner.config import PrunerConfig
-from pruner.errors import BackendError, Reason
+from pruner.errors import BackendError, ConfigError, Reason
 from pruner.rollout import Mode, arm_of
 from pruner.schema import GradingRequest, RawGrading
 from pruner.service.app import make_app
 from pruner.service.settings import ServiceSettings
 from tests.provider import Provider, Reply, chat, serve
-from tests.service.served import KEY, KEYS, THREE, app_of, first_needed, grades, served, serving, wait_until
+from tests.service.served import KEY, KEYS, THREE, app_of, client, first_needed, grades, served, serving, wait_until
 
 # The model keeps the first; the baseline is the first two.
 CONFIG = PrunerConfig(model="openai:gpt-4o-mini", keep_top_k=0, fallback_top_n=2, base_url="http://127.0.0.1:9/v1")
@@ -326,3 +326,18 @@ def test_a_killed_service_leaves_whole_lines(tmp_path: Path) -> None:
             process.popen.kill()
             process.popen.wait(30)
     assert [line["status"] for line in lines(path)] == ["ok"] * 5
+
+
+@pytest.mark.parametrize("model", ["openai:gpt-4o-mini", "anthropic:claude-haiku-4-5", "local:nowhere"])
+@pytest.mark.anyio
+async def test_mode_off_starts_and_is_ready_without_what_asking_a_model_needs(model: str) -> None:
+    app = make_app(ServiceSettings(mode="off"), PrunerConfig(model=model, fallback_top_n=2))
+    async with client(app) as http:
+        assert (await http.post("/v1/prune", json=THREE)).json()["kept"] == [0, 1]
+        assert (await http.get("/readyz")).status_code == 200
+
+
+@pytest.mark.parametrize("mode", ["shadow", "ab", "on"])
+def test_every_other_mode_does_not_start_without_a_key(mode: Mode, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no API key"):
+        make_app(ServiceSettings(mode=mode, decision_log=tmp_path / "log.jsonl"), PrunerConfig(model="openai:m"))

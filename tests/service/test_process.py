@@ -50,11 +50,13 @@ def test_sigterm_ends_an_idle_service_with_0() -> None:
         assert process.stop() == 0
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_sigterm_lets_what_was_begun_finish_and_takes_nothing_new(
+    workers: str,
     slow: tuple[str, threading.Event, threading.Event],
 ) -> None:
     url, asked, let = slow
-    with serving(*dials(url)) as process, sending(process.url, "/v1/prune", THREE) as begun:
+    with serving("--workers", workers, *dials(url)) as process, sending(process.url, "/v1/prune", THREE) as begun:
         assert asked.wait(60)
         process.popen.terminate()
         _wait_until_closed(process)

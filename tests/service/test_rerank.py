@@ -119,6 +119,19 @@ async def test_documents_the_upstream_leaves_out_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("scores", "order"),
+    [([0.25, 0.5, 0.75, 1.0], [3, 2]), ([0.1, 0.9, 0.1, 0.9], [1, 3]), ([-8.0, -2.5, -9.0, -2.5], [1, 3])],
+)
+async def test_an_upstream_that_answers_in_the_order_of_the_documents_is_read_by_its_scores(
+    scores: list[float], order: list[int]
+) -> None:
+    results = [{"index": place, "relevance_score": score} for place, score in enumerate(scores)]
+    with serve(as_json({"results": results})) as provider:
+        _, answer = await through(provider, lambda request: RawGrading(text="no idea"), top_n=2)
+    assert (indices(answer), answer["meta"]["pruner"]["status"]) == (order, "fallback")
+
+
+@pytest.mark.parametrize(
     "reply",
     [
         Reply(500),

@@ -81,6 +81,10 @@ def test_a_wrong_variable_is_refused_in_one_line(
         ({"dials": {"threshold": [4, 2]}}, "service: dials: 'threshold' needs its lowest and its highest value"),
         ({"dials": {"threshold": []}}, "service: dials: 'threshold' needs its lowest and its highest value"),
         ({"upstream": "api.example.com"}, "service: upstream: must begin with http"),
+        *(
+            ({"allowed_hosts": [name]}, f"service: allowed_hosts: {name!r} is no name of a host")
+            for name in ("*", "*.prod", "", "https://pruner.prod", "pruner.prod/", "a.example, b.example", "10.0.0.0/8")
+        ),
         ({"mode": "both"}, "service: mode: "),
         ({"mode": "shadow"}, "service: mode 'shadow' pays for gradings that only the log of decisions shows"),
         ({"ab_share": 1.5}, "service: ab_share: "),

@@ -2,19 +2,25 @@
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from pydantic import SecretStr
 
 from pruner.backends.scripted import ScriptedBackend
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, Reason
-from pruner.schema import GradingRequest, RawGrading
+from pruner.pipeline import Pruner
+from pruner.schema import GradingRequest, RawGrading, Usage
 from pruner.service.app import make_app
+from pruner.service.errors import Code, Refusal
 from pruner.service.health import Health, provider_address
+from pruner.service.limits import Admission
 from pruner.service.logs import JsonFormatter, configure
 from pruner.service.settings import ServiceSettings
 from pruner.service.tracing import Tracing
@@ -145,6 +151,32 @@ async def test_metrics_count_requests_results_chunks_tokens_and_gradings() -> No
     assert "pruner_cost_dollars_total" in found
 
 
+async def test_the_default_model_is_named_and_priced_wherever_the_library_does(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pruner.service.app.make_backend", lambda config: ScriptedBackend(first_needed))
+    config, decisions = PrunerConfig(keep_top_k=0, api_key=SecretStr("k")), tmp_path / "decisions.jsonl"
+    library = Pruner(config)
+    cost = library._price(Usage(100, 10, 40, 1))
+    assert cost
+    with caplog.at_level("INFO", "pruner"):
+        async with client(make_app(ServiceSettings(decision_log=decisions, ab_salt="s"), config)) as http:
+            answer = (await http.post("/v1/prune", json={**THREE, "trace": True})).json()
+            text = (await http.get("/metrics")).text
+    [line] = [written(record) for record in caplog.records if record.getMessage() == "request"][:1]
+    decision = json.loads(decisions.read_text(encoding="utf-8"))
+    assert {library.model, answer["trace"]["model"], decision["model"]} == {"openai:gpt-4o-mini"}
+    assert {answer["usage"]["cost"], decision["usage"]["cost"], line["cost"]} == {cost}
+    assert f"pruner_cost_dollars_total {cost}" in text
+    await library.aclose()
+
+
+async def test_a_backend_of_the_operators_own_is_not_taken_for_the_default_model() -> None:
+    async with client(make_app(ServiceSettings(), PrunerConfig(), backend=ScriptedBackend(first_needed))) as http:
+        answer = (await http.post("/v1/prune", json={**THREE, "trace": True})).json()
+    assert (answer["trace"]["model"], answer["usage"]["cost"]) == ("ScriptedBackend", None)
+
+
 async def test_metrics_count_fallbacks_by_reason() -> None:
     found = await metrics_after(app_of(failing(Reason.RATE_LIMITED)), THREE)
     assert found['pruner_results_total{arm="pruner",reason="rate_limited",status="fallback"}'] == 1
@@ -157,6 +189,38 @@ async def test_paths_that_there_are_not_make_no_series_of_their_own() -> None:
         text = (await http.get("/metrics")).text
     assert 'pruner_requests_total{code="404",path="other"} 3.0' in text
     assert "nothing" not in text
+
+
+@pytest.mark.parametrize("path", ["/v1/prune", "/v1/rerank", "/rerank"])
+@pytest.mark.parametrize(
+    ("settings", "headers", "code"),
+    [
+        ({"api_keys": KEYS}, {}, 401),
+        ({}, {"host": "foreign.example"}, 403),
+        ({"max_body": 1}, {}, 413),
+        ({}, {"content-type": "text/plain"}, 415),
+        ({"api_keys": KEYS, "max_per_key": 1}, {"authorization": f"Bearer {KEY}"}, 429),
+        ({"max_in_flight": 1}, {}, 503),
+    ],
+)
+async def test_what_is_refused_unread_counts_for_its_path(
+    path: str, settings: dict[str, Any], headers: dict[str, str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if code in (429, 503):
+        refusal = Refusal(Code.TOO_MANY_REQUESTS if code == 429 else Code.TOO_BUSY, "full")
+        monkeypatch.setattr(Admission, "request", Mock(side_effect=refusal))
+    app = app_of(metrics_public=True, **settings)
+    async with client(app) as http:
+        assert (await http.post(path, json=THREE, headers=headers)).status_code == code
+        text = (await http.get("/metrics")).text
+    assert f'pruner_requests_total{{code="{code}",path="{path}"}} 1.0' in text
+
+
+async def test_a_wrong_method_counts_for_its_path() -> None:
+    async with client(app_of()) as http:
+        await http.get("/v1/prune")
+        text = (await http.get("/metrics")).text
+    assert 'pruner_requests_total{code="405",path="/v1/prune"} 1.0' in text
 
 
 # Logs
