@@ -27,6 +27,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "min_chunks": {"min_chunks": 99},
     "min_tokens": {"min_tokens": 9999},
     "max_input_tokens": {"max_input_tokens": 900},
+    "max_output_tokens": {"max_output_tokens": 900},
     "chunk_order": {"chunk_order": "shuffle"},
     "seed": {"seed": 3},
     "fallback_top_n": {"fallback_top_n": 3},
