@@ -47,12 +47,12 @@ async def _healthz() -> dict[str, str]:
 
 @system.get(
     "/readyz",
-    summary="Whether the provider could be reached lately",
+    summary="Whether the provider answered lately, or can be reached",
     responses={503: {"model": Problem, "description": "`not_ready`"}},
 )
 async def _readyz(parts: Annotated[Parts, Depends(parts_of)]) -> dict[str, str]:
-    if not await parts.health.ready():
-        raise Refusal(Code.NOT_READY, "the provider could not be reached lately; lists are answered in reranker order")
+    if trouble := await parts.health.trouble():
+        raise Refusal(Code.NOT_READY, f"{trouble}; lists are answered in reranker order while this lasts")
     return {"status": "ok"}
 
 

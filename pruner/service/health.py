@@ -1,6 +1,7 @@
 """Whether the provider could be reached lately, by what the gradings met, else by opening a connection."""
 
 import asyncio
+import math
 import time
 import urllib.request
 from collections.abc import Callable
@@ -13,8 +14,13 @@ from pruner.schema import Grading
 __all__ = ["Health", "provider_address"]
 
 _VENDORS = {"openai": ("api.openai.com", 443), "anthropic": ("api.anthropic.com", 443)}
-# After these a provider is there, whatever it answered.
-_UNREACHED = (Reason.TIMEOUT, Reason.PROVIDER_ERROR, Reason.AUTH)
+# After any other reason a provider is there, whatever it answered.
+_TROUBLES = {
+    Reason.TIMEOUT: "the last grading got no answer in time",
+    Reason.PROVIDER_ERROR: "the last grading met a fault of the provider or of the network",
+    Reason.AUTH: "the provider refused the key",
+}
+_UNREACHED = "no connection to the provider could be opened"
 _PATIENCE = 2.0
 
 
@@ -35,30 +41,40 @@ class Health:
     Args:
         address: where to try a connection when there was no grading lately; None tries nothing.
         window: seconds that "lately" is.
+        retry: seconds after which a connection is tried when something failed; not for a refused key, of which a
+            connection tells nothing.
         clock: seconds that only grow.
     """
 
     def __init__(
-        self, address: tuple[str, int] | None, *, window: float = 30.0, clock: Callable[[], float] = time.monotonic
+        self,
+        address: tuple[str, int] | None,
+        *,
+        window: float = 30.0,
+        retry: float = 3.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._address, self._window, self._clock = address, window, clock
-        self._known: tuple[float, bool] | None = None
+        self._address, self._window, self._retry, self._clock = address, window, retry, clock
+        self._trouble: str | None = None
+        self._until = -math.inf  # Until then it is known.
         self._trying = asyncio.Lock()
 
     def grading(self, grading: Grading) -> None:
         """Learn from a grading."""
         if grading.usage.calls:
-            self._learn(grading.reason not in _UNREACHED)
+            self._learn(_TROUBLES.get(grading.reason) if grading.reason else None)
 
-    async def ready(self) -> bool:
-        """Tell whether the provider could be reached lately."""
-        async with self._trying:
-            if self._known is None or self._clock() - self._known[0] > self._window:
-                self._learn(await self._reach())
-        return self._known is None or self._known[1]
+    async def trouble(self) -> str | None:
+        """Say what went wrong lately with the provider; None if nothing did."""
+        async with self._trying:  # One connection is tried, however many ask.
+            if self._clock() > self._until:
+                self._learn(None if await self._reach() else _UNREACHED)
+        return self._trouble
 
-    def _learn(self, reached: bool) -> None:
-        self._known = (self._clock(), reached)
+    def _learn(self, trouble: str | None) -> None:
+        lasting = trouble is None or trouble == _TROUBLES[Reason.AUTH]
+        self._trouble = trouble
+        self._until = self._clock() + (self._window if lasting else self._retry)
 
     async def _reach(self) -> bool:
         if self._address is None:

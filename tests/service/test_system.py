@@ -1,5 +1,6 @@
 """Health, metrics, logs and spans."""
 
+import asyncio
 import json
 import logging
 from pathlib import Path
@@ -16,7 +17,7 @@ from pruner.backends.scripted import ScriptedBackend
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, Reason
 from pruner.pipeline import Pruner
-from pruner.schema import GradingRequest, RawGrading, Usage
+from pruner.schema import Grading, GradingRequest, RawGrading, Status, Usage
 from pruner.service.app import make_app
 from pruner.service.errors import Code, Refusal
 from pruner.service.health import Health, provider_address
@@ -79,23 +80,59 @@ async def test_readiness_is_answered_before_any_grading() -> None:
 async def test_without_a_grading_lately_a_connection_is_tried() -> None:
     with serve(Reply()) as provider:
         address = provider_address(PrunerConfig(base_url=provider.url))
-        assert await Health(address).ready()
-    assert not await Health(address).ready()
+        assert await Health(address).trouble() is None
+    assert await Health(address).trouble() == "no connection to the provider could be opened"
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "two..dots", "no\0host"])
 async def test_a_host_that_can_have_no_address_is_not_reached(host: str) -> None:
-    assert not await Health((f"{host}.test", 443)).ready()
+    assert await Health((f"{host}.test", 443)).trouble()
 
 
-async def test_what_was_met_long_ago_is_forgotten() -> None:
+def met(reason: Reason | None) -> Grading:
+    return Grading((None,), (None,), Status.FALLBACK if reason else Status.OK, reason, usage=Usage(0, 0, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("reason", "told", "forgotten"),
+    [
+        (Reason.PROVIDER_ERROR, "the last grading met a fault of the provider or of the network", 3.1),
+        (Reason.TIMEOUT, "the last grading got no answer in time", 3.1),
+        (Reason.AUTH, "the provider refused the key", 30.1),
+    ],
+)
+async def test_what_a_grading_met_is_told_and_soon_looked_at_again(reason: Reason, told: str, forgotten: float) -> None:
     now = [0.0]
     with serve(Reply()) as provider:
         health = Health(provider_address(PrunerConfig(base_url=provider.url)), clock=lambda: now[0])
-        health._learn(False)
-        assert not await health.ready()
-        now[0] = 31.0
-        assert await health.ready()
+        health.grading(met(reason))
+        for now[0] in (0.0, forgotten - 0.2):
+            assert await health.trouble() == told
+        now[0] = forgotten
+        assert await health.trouble() is None
+
+
+async def test_a_provider_that_could_not_be_reached_is_soon_tried_again_by_one_connection_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, tried = [0.0], [0]
+
+    async def connect(*address: Any) -> Any:
+        tried[0] += 1
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("pruner.service.health.asyncio.open_connection", connect)
+    health = Health(("provider.test", 443), clock=lambda: now[0])
+    for now[0], expected in ((0.0, 1), (2.9, 1), (3.1, 2)):
+        assert all(await asyncio.gather(*(health.trouble() for _ in range(20))))
+        assert tried == [expected]
+
+
+async def test_a_good_grading_ends_the_trouble_at_once() -> None:
+    health = Health(("provider.test", 443))
+    health.grading(met(Reason.AUTH))
+    health.grading(met(None))
+    assert await health.trouble() is None
 
 
 @pytest.mark.parametrize(
