@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 __all__ = ["of_kubernetes", "our_variables"]
 
+_UNPRIVILEGED = 1024
 _ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
@@ -19,7 +20,8 @@ def our_variables() -> dict[str, str]:
 def of_kubernetes() -> list[str]:
     """Return the names of those that Kubernetes sets in each container for a Service called `pruner` or `pruner-…`.
 
-    A host or a port that is not the Service's was set by somebody else, and is ours.
+    A host or a port that is not the Service's was set by somebody else, and is ours. So is an equal port beside a host
+    of ours, unless only the system may listen to it: that is the Service's, which takes 80 for 8000.
     """
     found = _named_like_ours()
     return sorted({theirs for name in found for theirs in _of_service(name, found)})
@@ -35,7 +37,11 @@ def _of_service(variable: str, found: Mapping[str, str]) -> Iterator[str]:
         return
     service = variable.removesuffix("_PORT")
     host, _, port = urlsplit(found[variable]).netloc.rpartition(":")
-    address = {f"{service}_SERVICE_HOST": host.strip("[]"), f"{service}_SERVICE_PORT": port}
+    name_of_host = f"{service}_SERVICE_HOST"
+    address = {name_of_host: host.strip("[]"), f"{service}_SERVICE_PORT": port}
+    ours = name_of_host in found and found[name_of_host] != address[name_of_host]
+    if ours and port.isdecimal() and int(port) >= _UNPRIVILEGED:
+        del address[f"{service}_SERVICE_PORT"]
     for name, value in found.items():
         named = name == variable or name.startswith((f"{variable}_", f"{service}_SERVICE_PORT_"))
         if named or address.get(name) == value:

@@ -5,18 +5,18 @@ from pruner.service.settings import ServiceSettings
 from pruner.variables import of_kubernetes, our_variables
 
 
-def set_service(monkeypatch: pytest.MonkeyPatch, name: str, host: str = "10.96.12.7") -> list[str]:
+def set_service(monkeypatch: pytest.MonkeyPatch, name: str, host: str = "10.96.12.7", port: str = "80") -> list[str]:
     """Set what Kubernetes sets for a Service."""
     at = f"[{host}]" if ":" in host else host
     variables = {
-        "PORT": f"tcp://{at}:80",
-        "PORT_80_TCP": f"tcp://{at}:80",
+        "PORT": f"tcp://{at}:{port}",
+        "PORT_80_TCP": f"tcp://{at}:{port}",
         "PORT_80_TCP_ADDR": host,
-        "PORT_80_TCP_PORT": "80",
+        "PORT_80_TCP_PORT": port,
         "PORT_80_TCP_PROTO": "tcp",
         "SERVICE_HOST": host,
-        "SERVICE_PORT": "80",
-        "SERVICE_PORT_HTTP": "80",
+        "SERVICE_PORT": port,
+        "SERVICE_PORT_HTTP": port,
     }
     for variable, value in variables.items():
         monkeypatch.setenv(f"{name}_{variable}", value)
@@ -42,6 +42,19 @@ def test_a_host_and_a_port_that_are_not_the_services_are_ours(monkeypatch: pytes
     monkeypatch.setenv("PRUNER_SERVICE_PORT", "8080")
     settings = ServiceSettings.load()
     assert (settings.host, settings.port) == ("::1", 8080)
+
+
+@pytest.mark.parametrize(
+    ("own_host", "port", "listening"),
+    [("0.0.0.0", "9000", 9000), ("0.0.0.0", "80", 8000), (None, "9000", 8000)],
+)
+def test_a_port_equal_to_the_services_is_ours_beside_a_host_of_ours(
+    own_host: str | None, port: str, listening: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_service(monkeypatch, "PRUNER", port=port)
+    if own_host:
+        monkeypatch.setenv("PRUNER_SERVICE_HOST", own_host)
+    assert ServiceSettings.load(allow_unauthenticated=True).port == listening
 
 
 def test_a_mistyped_variable_is_refused_beside_a_service_of_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:

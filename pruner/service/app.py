@@ -24,6 +24,7 @@ from pruner.service.front import Front
 from pruner.service.gateway import Gateway
 from pruner.service.health import Health, provider_address
 from pruner.service.limits import Admission
+from pruner.service.logs import log as service_log
 from pruner.service.metrics import Metrics
 from pruner.service.parts import Parts, parts_of
 from pruner.service.settings import ServiceSettings
@@ -40,11 +41,13 @@ _CORS_HEADERS = ["authorization", "content-type", "x-prune-key", "x-request-id"]
 _CORS_HEADERS += ["mcp-protocol-version", "mcp-method", "mcp-name"]  # What a page must send to `/mcp`.
 
 
+@system.head("/healthz", include_in_schema=False)
 @system.get("/healthz", summary="Whether this process lives")
 async def _healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
+@system.head("/readyz", include_in_schema=False)
 @system.get(
     "/readyz",
     summary="Whether the provider answered lately, or can be reached",
@@ -162,6 +165,7 @@ def _lifespan(
 ) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        _warn_of_keys(app.state.settings)
         async with AsyncExitStack() as last:  # From the last line here to the first.
             if tracing:
                 last.callback(tracing.close)
@@ -175,6 +179,12 @@ def _lifespan(
             yield
 
     return lifespan
+
+
+def _warn_of_keys(settings: ServiceSettings) -> None:
+    """Say so where a key that is logged can be found by trying names."""
+    if settings.decision_log and not settings.ab_salt:
+        service_log.warning("names can be found from the decision log's hashes of keys, as ab_salt is empty: set it")
 
 
 async def _drain(rollout: Rollout, patience: float) -> None:

@@ -155,6 +155,8 @@ def invalid(faults: Sequence[Mapping[str, Any]]) -> Refusal:
         message = message.replace("Tuple", "List").replace("tuple", "list")  # JSON has no tuples.
     if first["type"] == "extra_forbidden":
         message = "unknown field"
+    if first["type"] == "missing" and tuple(first["loc"]) == ("body",):
+        message = "the body is empty: send a JSON object, see /openapi.json"
     return Refusal(Code.INVALID_REQUEST, message, field_name(first["loc"]))
 
 

@@ -1,6 +1,7 @@
 """How much at once: gradings (beyond: shed), requests (beyond: refused), bytes and seconds of a body."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -100,7 +101,10 @@ class StrictRequest(Request):
 
     async def json(self) -> Any:
         """Read the body as JSON."""
-        return read_json(await self.body(), self.app.state.settings.chunk_limit)
+        body = await self.body()
+        given = read_json(body, self.app.state.settings.chunk_limit)
+        _check_names(body)
+        return given
 
 
 def read_json(body: bytes, chunk_limit: int) -> Any:
@@ -121,6 +125,22 @@ def read_json(body: bytes, chunk_limit: int) -> Any:
         if n > chunk_limit:
             raise Refusal(Code.INVALID_REQUEST, f"holds {n}, and at most {chunk_limit} are taken", field)
     return given
+
+
+def _check_names(body: bytes) -> None:
+    """Refuse JSON with a name twice in one object: whoever reads the other one would see another chunk.
+
+    Raises:
+        Refusal: there is one.
+    """
+    json.loads(body, object_pairs_hook=_differ, parse_int=str)  # An int of 4300 digits or more is an error.
+
+
+def _differ(pairs: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise Refusal(Code.INVALID_REQUEST, "this name is there twice in one object; give it once", twice)
 
 
 class StrictRoute(APIRoute):

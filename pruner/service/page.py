@@ -19,6 +19,7 @@ _POLICY = (
 )
 
 
+@router.head("/")
 @router.get("/")
 async def _page() -> Response:
     return _answer("index.html")

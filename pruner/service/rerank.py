@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pruner.errors import Reason
 from pruner.schema import Chunk, PruneResult, Status, Usage
+from pruner.service.chunks import invalid_list
 from pruner.service.errors import RESPONSES, Problem
 from pruner.service.front import NOTE
 from pruner.service.limits import StrictRoute, while_connected
@@ -22,11 +23,29 @@ router = APIRouter(route_class=StrictRoute, responses={**RESPONSES, 502: {"model
 
 
 class Document(TextOr, Strict):
-    """A document: a string, or an object with a `text`, whose other fields are only given back."""
+    """A document: a string, or an object with a `text` or the `rank_fields`; other fields are only given back."""
 
     model_config = ConfigDict(extra="allow")
 
-    text: str
+    text: str | None = None
+
+    def read(self, fields: Sequence[str], place: int) -> str:
+        """Return what is to be read of it: the one field, or of several a line for each that it has.
+
+        Raises:
+            Refusal: it has none of them, or one is no text.
+        """
+        whole = {"text": self.text, **(self.model_extra or {})}
+        wanted = fields if self.model_extra else ["text"]
+        given = {name: whole[name] for name in wanted if whole.get(name) is not None}
+        if not given:
+            raise invalid_list("needs the text that is to be read", f"documents[{place}].{wanted[0]}")
+        for name, value in given.items():
+            if not isinstance(value, str):
+                raise invalid_list("must be text, as it is to be read", f"documents[{place}].{name}")
+        if len(wanted) == 1:
+            return str(given[wanted[0]])
+        return "\n".join(f"{name}: {value}" for name, value in given.items())
 
 
 class RerankRequest(Strict):
@@ -50,10 +69,23 @@ class RerankRequest(Strict):
     documents: ListOf[Document]
     top_n: Annotated[int, Field(ge=1)] | None = Field(default=None, description="answer at most this many")
     return_documents: bool | None = None
-    max_tokens_per_doc: int | None = Field(default=None, description="taken, and not needed; so are the next three")
+    rank_fields: list[str] | None = Field(
+        default=None,
+        max_length=100,
+        description="what is read of documents that are objects, of several a line `name: text` each (default: `text`)",
+    )
+    max_tokens_per_doc: int | None = Field(default=None, description="taken, and not needed; so are the next two")
     max_chunks_per_doc: int | None = None
-    rank_fields: list[str] | None = None
     priority: int | None = None
+
+    def texts(self) -> list[str]:
+        """Return what is to be read of each document.
+
+        Raises:
+            Refusal: there is nothing in one.
+        """
+        fields = self.rank_fields or ["text"]
+        return [document.read(fields, place) for place, document in enumerate(self.documents)]
 
 
 class RerankResult(BaseModel):
@@ -121,19 +153,20 @@ async def _rerank(
 
 
 async def _pruned(body: RerankRequest, request: Request, parts: Parts, key: str | None) -> RerankResponse:
-    ranking = await _ranking(body, parts)
-    chunks = [Chunk(text=body.documents[place].text, score=score) for place, score in ranking]
+    texts = body.texts()
+    ranking = await _ranking(body.query, texts, parts)
+    chunks = [Chunk(text=texts[place], score=score) for place, score in ranking]
     dials = _at_most(body.top_n, parts)
     result = await parts.gateway.prune(body.query, chunks, key=key, dials=dials)
     write_note(request.scope[NOTE], parts, body.query, result)
     return _answer(body, chunks, ranking, result)
 
 
-async def _ranking(body: RerankRequest, parts: Parts) -> Sequence[tuple[int, float]]:
+async def _ranking(query: str, texts: Sequence[str], parts: Parts) -> Sequence[tuple[int, float]]:
     """Return places and scores in reranker order: the upstream's, or the order the documents came in."""
-    if parts.upstream and body.documents:
-        return await parts.upstream.rank(body.query, [document.text for document in body.documents])
-    n = len(body.documents)
+    if parts.upstream and texts:
+        return await parts.upstream.rank(query, texts)
+    n = len(texts)
     return [(place, round(1 - place / n, 6)) for place in range(n)]
 
 
@@ -156,7 +189,7 @@ def _answer(
     results = []
     for rank in sorted(rank_of[id(chunk)] for chunk in result.chunks):
         place, score = ranking[rank]
-        document = body.documents[place].model_dump() if body.return_documents else None
+        document = body.documents[place].model_dump(exclude_unset=True) if body.return_documents else None
         results.append(RerankResult(index=place, relevance_score=score, document=document))
     how: dict[str, Any] = {"status": result.status, "reason": result.reason, "arm": result.arm}
     pruned = Pruned(**how, documents=len(body.documents), kept=len(results), usage=usage)

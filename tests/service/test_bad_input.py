@@ -124,6 +124,34 @@ async def test_what_is_no_json_is_refused_as_such(content: bytes) -> None:
     assert fault(await send(content)) in ((400, "invalid_json", None), (422, "invalid_request", None))
 
 
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b'{"query": "q", "chunks": [{"text": "secret", "acl": ["boss"], "acl": null}]}', "acl"),
+        (b'{"query": "q", "chunks": [], "chunks": ["a"]}', "chunks"),
+        (b'{"query": "q", "chunks": ["a"], "qu\\u0065ry": "r"}', "query"),
+        (b'{"query": "q", "chunks": [{"text": "a", "metadata": {"x": [{"y": 1, "y": 1}]}}]}', "y"),
+    ],
+)
+async def test_a_name_that_is_there_twice_in_an_object_is_refused(content: bytes, name: str) -> None:
+    response = await send(content)
+    assert fault(response) == (422, "invalid_request", name)
+    assert "twice" in response.json()["error"]["message"]
+
+
+async def test_a_name_may_be_in_many_objects() -> None:
+    content = (
+        b'{"query": "q", "chunks": [{"text": "a", "metadata": {"text": 1}}, {"text": "b", "metadata": {"text": 1}}]}'
+    )
+    assert (await send(content)).status_code == 200
+
+
+async def test_an_empty_body_is_said_to_be_empty() -> None:
+    response = await send(b"")
+    assert fault(response) == (422, "invalid_request", None)
+    assert response.json()["error"]["message"] == "the body is empty: send a JSON object, see /openapi.json"
+
+
 async def test_a_number_too_large_for_a_float_is_refused_by_its_field() -> None:
     response = await send(b'{"query": "q", "chunks": [{"text": "a", "score": 1e999}]}')
     assert fault(response) == (422, "invalid_request", "chunks[0].score")

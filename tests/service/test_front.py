@@ -124,6 +124,12 @@ async def test_no_path_sends_a_client_elsewhere(path: str) -> None:
     assert "location" not in response.headers
 
 
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])
+async def test_head_is_answered_as_get(path: str) -> None:
+    async with client(app_of()) as http:
+        assert (await http.head(path)).status_code == (await http.get(path)).status_code
+
+
 async def test_the_callers_request_id_comes_back() -> None:
     response = await post(app_of(), "/v1/prune", THREE, **{"x-request-id": "abc-123"})
     assert response.headers["x-request-id"] == response.json()["request_id"] == "abc-123"

@@ -341,3 +341,13 @@ async def test_mode_off_starts_and_is_ready_without_what_asking_a_model_needs(mo
 def test_every_other_mode_does_not_start_without_a_key(mode: Mode, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no API key"):
         make_app(ServiceSettings(mode=mode, decision_log=tmp_path / "log.jsonl"), PrunerConfig(model="openai:m"))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("settings", "warned"), [({}, 1), ({"ab_salt": "s"}, 0), ({"decision_log": None}, 0)])
+async def test_keys_logged_without_a_salt_are_warned_of(
+    settings: dict[str, Any], warned: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with client(app_of(**{"decision_log": tmp_path / "log.jsonl", **settings})):
+        pass
+    assert len([record for record in caplog.records if "ab_salt is empty" in record.getMessage()]) == warned

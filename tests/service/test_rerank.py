@@ -6,7 +6,7 @@ import pytest
 from pruner.config import PrunerConfig
 from pruner.schema import GradingRequest, RawGrading
 from tests.provider import HANG, Provider, Reply, as_json, serve
-from tests.service.served import app_of, grades, post
+from tests.service.served import app_of, first_needed, grades, post
 
 pytestmark = pytest.mark.anyio
 BODY = {"model": "rerank-x", "query": "which?", "documents": ["useless", "needed", "of no use", "also needed"]}
@@ -55,6 +55,37 @@ async def test_documents_come_back_as_given_where_asked_for() -> None:
     answer = await rerank(documents=documents, return_documents=True)
     assert [r["document"] for r in answer["results"]] == [{"text": "needed", "url": "x"}, {"text": "also needed"}]
     assert "document" not in (await rerank())["results"][0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "document", "read"),
+    [
+        (["title", "body"], {"title": "Backups", "body": "14 days", "url": "x"}, "title: Backups\nbody: 14 days"),
+        (["body", "title"], {"title": "Backups", "body": None}, "title: Backups"),
+        (["body"], {"title": "Backups", "body": "14 days"}, "14 days"),
+        (["title", "body"], "14 days", "14 days"),
+        ([], {"text": "14 days", "title": "Backups"}, "14 days"),
+        (["model_dump", "text"], {"model_dump": "odd", "text": "14 days"}, "model_dump: odd\ntext: 14 days"),
+    ],
+)
+async def test_the_rank_fields_of_a_document_are_what_is_read(fields: list[str], document: Any, read: str) -> None:
+    with serve(as_json({"results": [{"index": 0, "relevance_score": 1.0}]})) as provider:
+        asked: dict[str, Any] = {"documents": [document], "rank_fields": fields, "return_documents": True}
+        code, answer = await through(provider, first_needed, **asked)
+    assert code == 200, answer
+    assert provider.requests[0]["documents"] == [read]
+    given = {"text": document} if isinstance(document, str) else document
+    assert answer["results"][0]["document"] == given
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [({"text": "x", "url": "y"}, "documents[1].title"), ({"title": 3}, "documents[1].title")],
+)
+async def test_a_document_without_text_in_its_rank_fields_is_refused(document: Any, field: str) -> None:
+    body = {**BODY, "documents": [{"title": "a"}, document], "rank_fields": ["title"]}
+    response = await post(app_of(), "/v1/rerank", body)
+    assert (response.status_code, response.json()["error"]["field"]) == (422, field)
 
 
 @pytest.mark.parametrize(("top_n", "kept"), [(1, [1]), (2, [1, 3]), (9, [1, 3])])
