@@ -22,6 +22,8 @@ __all__ = ["NOTE", "Front", "Note"]
 NOTE = "pruner.note"
 _WORK = ("/v1/", "/v2/", "/rerank", "/mcp")
 _QUIET = ("/healthz", "/readyz", "/metrics")
+# Bytes; as many may wait in a connection before its server waits for the client.
+_PIECE = 65_536
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -165,4 +167,14 @@ class _Sender:
             headers["x-request-id"] = request_id.get()
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
-        await self._send(message)
+        for part in _parts(message):
+            await self._send(part)
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    """Yield a large body in pieces, so that a request is in flight until its client has read all but the last."""
+    body = message.get("body", b"")
+    last = (max(len(body), 1) - 1) // _PIECE * _PIECE
+    for begin in range(0, last, _PIECE):
+        yield {**message, "body": body[begin : begin + _PIECE], "more_body": True}
+    yield {**message, "body": body[last:]} if last else message

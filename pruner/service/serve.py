@@ -20,6 +20,7 @@ from uvicorn.supervisors import Multiprocess
 from pruner.config import PrunerConfig
 from pruner.errors import ConfigError, PrunerError
 from pruner.service.logs import configure, log
+from pruner.service.protocol import Protocol
 from pruner.service.settings import ServiceSettings
 from pruner.variables import of_kubernetes
 
@@ -140,7 +141,7 @@ def _uvicorn(app: object, settings: ServiceSettings, config: PrunerConfig, *, fa
         host=settings.host,
         port=settings.port,
         workers=settings.workers,
-        http="h11",  # The faster one puts no bound on the headers it keeps.
+        http=Protocol,  # Of h11: the faster one puts no bound on the headers it keeps.
         ws="none",
         lifespan="on",
         log_config=None,

@@ -23,6 +23,7 @@ from pruner.config import PrunerConfig
 from pruner.schema import GradingRequest, RawGrading, Usage
 from pruner.service.app import make_app
 from pruner.service.auth import hash_key
+from pruner.service.protocol import Protocol
 from pruner.service.settings import ServiceSettings
 
 KEY, OTHER_KEY = "key-of-team-a-0123456789", "key-of-team-b-0123456789"
@@ -74,9 +75,11 @@ async def prune(app: FastAPI, **changes: Any) -> dict[str, Any]:
 @contextmanager
 def served(app: FastAPI) -> Iterator[str]:
     """Serve an app on a free port of this machine; its URL."""
-    config = uvicorn.Config(app, port=0, log_config=None, ws="none", http="h11", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(app, port=0, log_config=None, ws="none", http=Protocol, timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
+    # Inherited by each connection: the system itself would hold megabytes for a client that does not read.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     wait_until(lambda: server.started)

@@ -10,7 +10,7 @@ import httpx2
 import psutil
 import pytest
 
-from tests.service.served import THREE, app_of, served
+from tests.service.served import THREE, app_of, sending, served, wait_until
 
 MB = 1_000_000
 JSON = {"content-type": "application/json"}
@@ -128,3 +128,33 @@ def test_a_body_full_of_entries_costs_no_more_than_reading_it(service: str, path
     assert response.status_code in (200, 422)
     assert time.process_time() - started < 3
     assert psutil.Process(os.getpid()).memory_info().rss - before < 80 * MB
+
+
+LONG = {"query": "q", "chunks": ["word " * 380_000], "texts": True, "evidence": True, "dials": {"keep_top_k": 1}}
+
+
+def said(url: str, sample: str) -> bool:
+    return sample in httpx2.get(f"{url}/metrics").text
+
+
+def test_a_request_is_in_flight_until_its_answer_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pruner.service.protocol._PATIENCE", 600)
+    with served(app_of()) as url:
+        with sending(url, "/v1/prune", LONG):
+            wait_until(lambda: said(url, "pruner_results_total{"))
+            assert said(url, "pruner_in_flight 1.0")
+        wait_until(lambda: said(url, "pruner_in_flight 0.0"))
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pruner.service.protocol._PATIENCE", 0.1)
+    with served(app_of()) as url, sending(url, "/v1/prune", LONG) as unread:
+        wait_until(lambda: said(url, 'pruner_requests_total{code="200",path="/v1/prune"}'))
+        assert said(url, "pruner_in_flight 0.0")
+        assert len(b"".join(iter(lambda: unread.recv(MB), b""))) < MB  # Of nearly four.
+
+
+def test_an_answer_in_pieces_is_whole() -> None:
+    with served(app_of()) as url:
+        answer = httpx2.post(f"{url}/v1/prune", json=LONG).json()
+    assert answer["texts"] == LONG["chunks"]
