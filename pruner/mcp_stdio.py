@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -20,6 +21,7 @@ from pruner.texts import without_surrogates
 __all__ = ["serve_stdio"]
 
 _INTERRUPTED = 130
+_PATIENCE = 2.0  # seconds
 _NO_JSON = "this line is no JSON that can be read: malformed, nested too deep, or a number of too many digits"
 _NO_MESSAGE = "this line is no message of JSON-RPC 2.0; batches are not taken"
 
@@ -47,12 +49,21 @@ async def _serve(server: Server[Any], lifespan: AbstractAsyncContextManager[Any]
         served = asyncio.create_task(_until(stop, server, lifespan, read, write))
         try:
             await asyncio.shield(served)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # A line could not be written; why, the transport says when it is left.
             stop.set()
             with anyio.CancelScope(shield=True):
                 await served
-        if stop.is_set():
-            os._exit(0)  # A thread waits for the next line, and would be waited for.
+            _end_soon()
+        else:
+            if stop.is_set():
+                os._exit(0)  # A thread waits for the next line, and would be waited for.
+
+
+def _end_soon() -> None:
+    """End the process if it does not end by itself: where the input is still open, a thread waits for its next line."""
+    timer = threading.Timer(_PATIENCE, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 async def _until(
