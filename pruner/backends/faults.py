@@ -71,6 +71,7 @@ _UNPAID = _Meaning(
     "insufficient_quota|billing_hard_limit_reached|billing_not_active|exceeded_current_quota_error"
     "|credit balance is too low|insufficient credits|insufficient balance|arrearage",
 )
+_NO_QUOTA = _UNPAID._replace(reason=Reason.RATE_LIMITED)
 _FILTERED = _Meaning(
     Reason.REFUSED,
     signs="content_filter|content_policy_violation|content filtering policy|content management policy"
@@ -93,19 +94,20 @@ _TOO_LONG = _Meaning(
 _TOLD = (_UNPAID, _FILTERED, _NO_KEY, _NO_ROOM, _TOO_LONG)
 _BY_STATUS = {
     401: _Meaning(Reason.AUTH),
-    402: _UNPAID,
+    402: _UNPAID._replace(reason=Reason.BAD_REQUEST),
     403: _Meaning(Reason.AUTH),
-    407: _Meaning(Reason.AUTH, "the proxy of the environment (HTTP_PROXY, HTTPS_PROXY) wants other credentials"),
+    407: _Meaning(Reason.BAD_REQUEST, "the proxy of the environment (HTTP_PROXY, HTTPS_PROXY) wants other credentials"),
     408: _Meaning(Reason.PROVIDER_ERROR),
-    413: _TOO_LONG,
     429: _Meaning(Reason.RATE_LIMITED),
 }
 
 
 def from_status(status: int, body: object = "", headers: Mapping[str, str] | None = None) -> BackendError:
     """Turn an HTTP status, or the code inside a 200 body, into our error. The message never quotes the body's text."""
-    reason, advice, _ = _meaning(status, str(body)[:MAX_TEXT].lower())
-    retryable = reason in (Reason.RATE_LIMITED, Reason.PROVIDER_ERROR) and not 300 <= status < 400
+    meaning = _meaning(status, str(body)[:MAX_TEXT].lower())
+    reason, advice, _ = meaning
+    helps = reason in (Reason.RATE_LIMITED, Reason.PROVIDER_ERROR) and meaning is not _NO_QUOTA
+    retryable = helps and not 300 <= status < 400
     names = _names(body)[:1]
     if status == 404 and not names:
         advice = "no such path or model"
@@ -118,7 +120,7 @@ def _meaning(status: int, body: str) -> _Meaning:
     if not 400 <= status < 500:
         return _Meaning(Reason.PROVIDER_ERROR)
     known = _BY_STATUS.get(status)
-    told = {429: (_UNPAID,), 403: (_UNPAID, _FILTERED)}.get(status, () if known else _TOLD)
+    told = {429: (_NO_QUOTA,), 403: (_UNPAID, _FILTERED)}.get(status, () if known else _TOLD)
     found = (meaning for meaning in told if re.search(meaning.signs, body))
     return next(found, known or _Meaning(Reason.BAD_REQUEST))
 

@@ -244,10 +244,11 @@ TOO_LONG = (Reason.CONTEXT_OVERFLOW, False)
         (401, "key", Reason.AUTH, False),
         (403, "key", Reason.AUTH, False),
         (400, "The input token count (1200000) exceeds the maximum number of tokens allowed", *TOO_LONG),
-        (402, "pay", Reason.AUTH, False),
+        (402, "pay", Reason.BAD_REQUEST, False),
         (404, "no model", Reason.BAD_REQUEST, False),
-        (407, "proxy", Reason.AUTH, False),
-        (413, "large", *TOO_LONG),
+        (407, "proxy", Reason.BAD_REQUEST, False),
+        (413, "large", Reason.BAD_REQUEST, False),
+        (413, "request_too_large", *TOO_LONG),
         (429, "rate", Reason.RATE_LIMITED, True),
         (500, "boom", Reason.PROVIDER_ERROR, True),
         (503, "overloaded", Reason.PROVIDER_ERROR, True),
@@ -308,7 +309,7 @@ async def test_an_account_that_may_not_spend_more_is_told_so_and_asked_once(
     wire: Wire, status: int, error: dict[str, Any]
 ) -> None:
     found = await asked_once(wire, status, **error)
-    assert found.reason is Reason.AUTH
+    assert found.reason is {402: Reason.BAD_REQUEST, 429: Reason.RATE_LIMITED}.get(status, Reason.AUTH)
     assert re.fullmatch(
         rf"HTTP {status}( [a-z_]+)?: the account may not spend more; check its plan and billing", str(found)
     )
@@ -346,7 +347,7 @@ async def test_a_proxy_that_wants_credentials_is_named_and_asked_once(
         with pytest.raises(BackendError) as caught:
             await backend.grade(REQUEST)
         await backend.aclose()
-    assert (caught.value.reason, caught.value.retryable) == (Reason.AUTH, False)
+    assert (caught.value.reason, caught.value.retryable) == (Reason.BAD_REQUEST, False)
     assert str(caught.value).startswith("HTTP 407: the proxy")
 
 
@@ -520,8 +521,8 @@ async def test_of_the_names_that_a_body_gives_its_error_those_we_know_are_told(b
         ({"code": 429}, Reason.RATE_LIMITED),
         ({"code": "429"}, Reason.RATE_LIMITED),
         ({"code": "rate_limit_exceeded"}, Reason.RATE_LIMITED),
-        ({"type": "insufficient_quota", "code": None}, Reason.AUTH),
-        ({"code": 402}, Reason.AUTH),
+        ({"type": "insufficient_quota", "code": None}, Reason.RATE_LIMITED),
+        ({"code": 402}, Reason.BAD_REQUEST),
         ({"code": "content_filter"}, Reason.REFUSED),
         ({"code": "401"}, Reason.AUTH),
         ({"code": "invalid_api_key"}, Reason.AUTH),

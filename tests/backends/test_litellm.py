@@ -181,9 +181,9 @@ VENDORS = ["openai/m", "groq/llama-3.1-8b-instant", "openrouter/x/y", "hosted_vl
     [
         (400, {"code": "content_filter", "message": "filtered"}, Reason.REFUSED),
         (400, {"code": "invalid_prompt", "message": "Invalid"}, Reason.REFUSED),
-        (429, {"code": "insufficient_quota", "message": "m"}, Reason.AUTH),
-        (402, {"message": "Insufficient credits"}, Reason.AUTH),
-        (413, {"message": "large"}, Reason.CONTEXT_OVERFLOW),
+        (429, {"code": "insufficient_quota", "message": "m"}, Reason.RATE_LIMITED),
+        (402, {"message": "Insufficient credits"}, Reason.BAD_REQUEST),
+        (413, {"message": "large"}, Reason.BAD_REQUEST),
         (503, {"message": "down"}, Reason.PROVIDER_ERROR),
     ],
 )

@@ -261,7 +261,7 @@ async def test_an_answer_that_the_server_broke_off_is_asked_for_again(choice: di
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"), [(429, Reason.RATE_LIMITED), (402, Reason.AUTH), ("content_filter", Reason.REFUSED)]
+    ("code", "reason"), [(429, Reason.RATE_LIMITED), (402, Reason.BAD_REQUEST), ("content_filter", Reason.REFUSED)]
 )
 async def test_the_error_of_a_choice_has_the_reason_it_names(code: Any, reason: Reason) -> None:
     error = await fault(completion({"finish_reason": "error", "message": {"content": ""}, "error": {"code": code}}))
@@ -295,7 +295,7 @@ async def test_no_choice_without_a_filter_is_a_fault_of_the_provider(results: An
         (404, "no model", Reason.BAD_REQUEST, False),
         (408, "slow", Reason.PROVIDER_ERROR, True),
         (409, "conflict", Reason.BAD_REQUEST, False),
-        (413, "large", Reason.CONTEXT_OVERFLOW, False),
+        (413, "large", Reason.BAD_REQUEST, False),
         (429, "rate", Reason.RATE_LIMITED, True),
         (500, "boom", Reason.PROVIDER_ERROR, True),
         (503, "overloaded", Reason.PROVIDER_ERROR, True),
