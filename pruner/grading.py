@@ -82,15 +82,15 @@ class _Attempts:
 
     def __init__(self, backend: Backend, request: GradingRequest) -> None:
         self._backend = backend
-        self.request = request
+        self._request = request
         self.count = 0
-        self.error: GradingError | None = None
+        self.error: BackendError | None = None
         self.raw: RawGrading | None = None
 
     async def __call__(self) -> RawGrading:
         self.count += 1
         try:
-            self.raw = await _graded(self._backend.grade(self.request))
+            self.raw = await _graded(self._backend.grade(self._request))
         except BackendError as error:
             self.error = error
             raise
@@ -152,18 +152,14 @@ async def ask_for(
     given = room.tokens
     attempts = _Attempts(backend, replace(request, max_output_tokens=request.max_output_tokens + given))
     try:
-        sheet = await _read_before(deadline, attempts, read)
+        raw = await _before(deadline, attempts)
+        _check_read_whole(raw, request)
+        sheet = read(raw)
     except GradingError as error:
         room.learn(given, error.reason)
         return Answer(Status.FALLBACK, error.reason, str(error), None, attempts.raw, attempts.usage)
     room.learn(given, None)
     return Answer(Status.OK, None, "", sheet, attempts.raw, attempts.usage)
-
-
-async def _read_before(deadline: float, attempts: _Attempts, read: Callable[[RawGrading], T]) -> T:
-    raw = await _before(deadline, attempts)
-    _check_read_whole(raw, attempts.request)
-    return read(raw)
 
 
 async def _before(deadline: float, attempts: _Attempts) -> RawGrading:
