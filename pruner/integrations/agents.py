@@ -161,11 +161,12 @@ class _Call:
         """Write the text, and tell the conversation what it shows and what it leaves out."""
         kept, left, known = self._decided(result)
         text = self.split.join(kept) if left or known or not isinstance(self.output, str) else self.output
-        omitted = self._omit(left) | self._omit(known)
+        unneeded, shown = self._omit(left), self._omit(known)
         if self.conversation:
             self.conversation.show(self.split.parts[index].text for index in kept)
-        notes = [*self._note(left, "omitted", "see them"), *self._note(known, "shown before", "see them again")]
-        return ToolText.of("\n".join([text, *notes] if kept else notes), result, omitted)
+        notes = [self._note(len(left), "omitted", id, "see them") for id in unneeded]
+        notes += [self._note(len(known), "shown before", id, "see them again") for id in shown]
+        return ToolText.of("\n".join([text, *notes] if kept else notes), result, unneeded | shown)
 
     def _decided(self, result: PruneResult[Chunk] | None) -> tuple[Group, Group, Group]:
         decided = [decision.kept for decision in result.decisions] if result else [True] * len(self.groups)
@@ -181,14 +182,14 @@ class _Call:
         if not indices:
             return {}
         text = self._text(indices)
+        omission = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
         if self.conversation:
-            self.conversation.omit(_id(text), text, [self.split.parts[index].text for index in indices])
-        return {_id(text): text}
+            self.conversation.omit(omission, text, [self.split.parts[index].text for index in indices])
+        return {omission: text}
 
-    def _note(self, indices: Group, what: str, to: str) -> list[str]:
-        said = f"{len(indices)} of {len(self.split.parts)} {self.split.unit} {what}"
-        ask = f'; ask for "{_id(self._text(indices))}" to {to}' if self.conversation else ""
-        return [f"[{said}{ask}]"] if indices else []
+    def _note(self, n: int, what: str, omission: str, to: str) -> str:
+        ask = f'; ask for "{omission}" to {to}' if self.conversation else ""
+        return f"[{n} of {len(self.split.parts)} {self.split.unit} {what}{ask}]"
 
 
 def _split(output: str | Sequence[Any]) -> Split:
@@ -207,10 +208,6 @@ def _passages(text: str) -> list[str]:
 def _grouped(indices: Sequence[int]) -> list[Group]:
     size = max(1, -(-len(indices) // _MOST_GRADED))
     return [indices[at : at + size] for at in range(0, len(indices), size)]
-
-
-def _id(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def _digest(part: str) -> bytes:
