@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import partial, wraps
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
@@ -51,28 +51,19 @@ class _ListReturner(Protocol):
     def __call__(self, function: Callable[..., Any], /) -> Any: ...
 
 
-@overload
-def pruned(
-    query: str | None = None,
-    chunks: None = None,
-    *,
-    pruner: Prunable | None = None,
-    to_chunk: ToChunk | None = None,
-    principals: str | None = None,
-    fetch_parent: FetchParent | None = None,
-) -> _ListReturner: ...
+class _Options(TypedDict, total=False):
+    pruner: Prunable | None
+    to_chunk: ToChunk | None
+    principals: str | None
+    fetch_parent: FetchParent | None
 
 
 @overload
-def pruned(
-    query: str | None = None,
-    chunks: str | None = None,
-    *,
-    pruner: Prunable | None = None,
-    to_chunk: ToChunk | None = None,
-    principals: str | None = None,
-    fetch_parent: FetchParent | None = None,
-) -> Callable[[F], F]: ...
+def pruned(query: str | None = None, chunks: None = None, **options: Unpack[_Options]) -> _ListReturner: ...
+
+
+@overload
+def pruned(query: str | None = None, chunks: str | None = None, **options: Unpack[_Options]) -> Callable[[F], F]: ...
 
 
 def pruned(
