@@ -13,7 +13,7 @@ from tenacity.wait import wait_base, wait_exponential_jitter
 from pruner.backends import Backend
 from pruner.errors import BackendError, ConfigError, GradingError, Reason, ReplyError
 from pruner.replies import GradeSheet, read_reply
-from pruner.schema import GradingRequest, RawGrading, Status, Usage
+from pruner.schema import THOUGHTS, GradingRequest, RawGrading, Status, Usage
 from pruner.tokens import at_least, plain_in
 
 __all__ = ["Answer", "Room", "ask", "ask_for"]
@@ -24,7 +24,6 @@ _JITTER = 0.2
 _WAITING = 0.9
 _FLAT = 0.05
 _READ, _SHORT = 0.7, 1_000
-_THOUGHTS = 4_096
 _IN_VAIN = (Reason.TRUNCATED, Reason.BAD_REQUEST, Reason.CONTEXT_OVERFLOW)
 
 T = TypeVar("T")
@@ -70,7 +69,7 @@ class Room:
     def learn(self, given: int, fault: Reason | None) -> None:
         """Take note of how a request ended that got so many."""
         if not given and fault is Reason.TRUNCATED and not self.in_vain:
-            self.tokens = _THOUGHTS
+            self.tokens = THOUGHTS
         elif given and fault is None:
             self.helped = True
         elif given and fault in _IN_VAIN and not self.helped:

@@ -12,6 +12,7 @@ from pruner.candidates import By, Candidate, Chunk, Conflict, Grade, Span
 from pruner.errors import Reason
 
 __all__ = [
+    "THOUGHTS",
     "By",
     "Candidate",
     "Chunk",
@@ -34,6 +35,10 @@ __all__ = [
     "Trace",
     "Usage",
 ]
+
+
+THOUGHTS = 4_096
+"""Tokens of room for the thoughts of a model that thinks, beside those for its reply."""
 
 
 class Status(StrEnum):

@@ -14,14 +14,13 @@ from pruner.backends.faults import from_connection, from_status, status_in
 from pruner.backends.wire import as_int, as_str, as_text, http_maker, key_of, parse
 from pruner.config import PrunerConfig
 from pruner.errors import BackendError, Reason
-from pruner.schema import GradingRequest, RawGrading, Usage
+from pruner.schema import THOUGHTS, GradingRequest, RawGrading, Usage
 
 __all__ = ["AnthropicBackend", "thinks"]
 
 _VENDOR_URL = "https://api.anthropic.com"
 _PATH = "/v1/messages"
 _TOOL = "grade_chunks"
-_THINKING_TOKENS = 4_096
 # The last version of the API that takes a temperature; 2026-10-21, the SDK's own, refuses it for every model.
 _SAMPLING = {"anthropic-version": "2023-06-01"}
 _DIALECT = Dialect(
@@ -110,7 +109,7 @@ class AnthropicBackend:
         output: dict[str, Any] = {"effort": "low"} if thinking and "effort" in sent else {}
         body: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": request.max_output_tokens + (_THINKING_TOKENS if thinking else 0),
+            "max_tokens": request.max_output_tokens + (THOUGHTS if thinking else 0),
             "messages": [{"role": "user", "content": request.user}],
         }
         if request.system.strip():

@@ -8,12 +8,11 @@ from pruner.backends.dialect import Dialect
 from pruner.backends.faults import from_status, status_in
 from pruner.backends.wire import as_int, as_str, as_text
 from pruner.errors import BackendError, Reason
-from pruner.schema import GradingRequest, RawGrading, Token, Usage
+from pruner.schema import THOUGHTS, GradingRequest, RawGrading, Token, Usage
 
 __all__ = ["body_of", "dialect_with", "read"]
 
 _TOP_LOGPROBS = 10
-_REASONING_TOKENS = 4_096
 _SIGNS = {
     "schema": r"\b(response_format|json_schema|output_format)\b|\boutput_config\b(?!\.effort)",
     "json_object": r"\b(response_format|json_object)\b",
@@ -57,7 +56,7 @@ def body_of(
         temperature: sent only if given.
         reasons: whether the model thinks before it answers: then little effort is asked for, and room left for it.
     """
-    cap = request.max_output_tokens + (_REASONING_TOKENS if reasons else 0)
+    cap = request.max_output_tokens + (THOUGHTS if reasons else 0)
     optional = {
         "max_completion_tokens": cap,
         "max_tokens": cap,
